@@ -239,6 +239,9 @@ func (r *raw) assemble(e *Event) {
 		}
 	case KindFault:
 		f := r.f
+		if len(f.Nodes) == 0 {
+			f.Nodes = nil
+		}
 		r.e.Fault = &f
 	case KindNode:
 		n := r.n

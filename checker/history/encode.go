@@ -223,10 +223,10 @@ var nodeFields = map[What]fields{
 	Append:      fEpoch | fFrom | fTo,
 	HW:          fEpoch | fFrom | fTo,
 	Truncated:   fEpoch | fFrom | fTo | fHW | fLeader | fWhy,
-	RoleChanged: fEpoch | fPartitionEpoch | fRole | fLeader | fISR,
-	ISRChanged:  fEpoch | fPartitionEpoch | fISR,
-	Elected:     fEpoch | fPartitionEpoch | fLeader | fISR | fWhy,
-	Ack:         fEpoch | fPartitionEpoch | fFrom | fTo | fISR,
+	RoleChanged: fEpoch | fPartitionEpoch | fRole | fLeader,
+	ISRChanged:  fEpoch | fPartitionEpoch,
+	Elected:     fEpoch | fPartitionEpoch | fLeader | fWhy,
+	Ack:         fEpoch | fPartitionEpoch | fFrom | fTo,
 	Recovered:   fTo | fHW,
 	PowerLoss:   fFrom | fTo | fBytes,
 	Registered:  fBroker | fBrokerEpoch,
@@ -258,7 +258,7 @@ func appendNode(b []byte, n *NodeEvent) ([]byte, error) {
 	num(fTo, `,"to":`, n.To)
 	num(fHW, `,"hw":`, n.HW)
 	num(fLeader, `,"leader":`, int64(n.Leader))
-	if n.ISR != nil || always&fISR != 0 {
+	if n.ISR != nil {
 		b = appendIDs(b, `,"isr":[`, n.ISR)
 	}
 	text(fRole, `,"role":`, n.Role)

@@ -213,9 +213,10 @@ type NodeEvent struct {
 	HW             int64
 	// Leader is a broker's id or Unknown.
 	Leader int32
-	ISR    []int32
-	Role   string
-	Why    string
+	// ISR is nil if it was not told; an empty one is a statement.
+	ISR  []int32
+	Role string
+	Why  string
 	// Broker is whom the controller speaks of.
 	Broker      int32
 	BrokerEpoch int64
