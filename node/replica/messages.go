@@ -49,7 +49,7 @@ const (
 type Produce struct {
 	Acks    int16
 	Timeout Time // how long acks=all may wait; 0 means for ever
-	Batches []Batch
+	Batch   Batch // Base and Epoch are the leader's to give
 }
 
 // ProduceAnswer says where the records are, or why not.
@@ -223,10 +223,11 @@ const (
 	EventRole     EventKind = "role"     // Role, Leader, Epoch, ISR: a new LeaderAndIsr took effect
 	EventAppend   EventKind = "append"   // From, To: offsets [From, To) were appended with record epoch Epoch
 	EventHW       EventKind = "hw"       // From, To: the high watermark moved
-	EventTruncate EventKind = "truncate" // From, To, Why: log end before and after, also when nothing was cut
+	EventTruncate EventKind = "truncate" // From, To, HW, Why: log end before and after, also when nothing was cut
 	EventISR      EventKind = "isr"      // ISR, Epoch: the leader committed a new ISR
 	EventAck      EventKind = "ack"      // From, To, ISR: offsets [From, To) were acknowledged while this was the maximal ISR
 	EventOffline  EventKind = "offline"  // Why: the log failed
+	EventStuck    EventKind = "stuck"    // Why: a follower cannot go on until the controller changes something
 )
 
 // Event is something that happened in a core, for people and for the checker. Times of different nodes are no evidence
@@ -237,6 +238,7 @@ type Event struct {
 	Leader   ID
 	Epoch    int32
 	From, To int64
+	HW       int64 // EventTruncate: the high watermark before the cut
 	ISR      []ID
 	Why      string
 }
@@ -270,4 +272,3 @@ type View struct {
 	Epochs         []EpochStart
 	Waiting        int // produce requests in purgatory
 }
-

@@ -1,0 +1,270 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"tidemark/node/rules"
+)
+
+// Config is what a replica needs to know and no message tells it. Zero times mean "not driven by time".
+type Config struct {
+	Self      ID
+	Partition Partition
+	Rules     rules.Set
+	// MinISR is min.insync.replicas; at most the number of replicas counts.
+	MinISR int
+	// LagMax is replica.lag.time.max.ms as a Time: how long a follower may be behind before the leader drops it from the
+	// ISR. 0: only a Lag message does it.
+	LagMax Time
+	// FetchWait is replica.fetch.wait.max.ms: how long the leader may hold a follower's fetch when there is nothing new.
+	FetchWait Time
+	// FetchMaxBytes bounds the records of one answer to this replica's fetches; 0 means 1 MiB.
+	FetchMaxBytes int32
+	// Timeout is how long this replica waits for an answer before it asks again.
+	Timeout Time
+	// Backoff is how long it waits after an error before it asks again.
+	Backoff Time
+	// FirstNumber is the number of the first request, for telling the requests of one incarnation from another's.
+	FirstNumber int32
+}
+
+// Replica is one broker's replica of one partition. It is not safe for concurrent use.
+type Replica struct {
+	c   Config
+	log Log
+
+	role           Role
+	version        int64 // of the newest LeaderAndIsr
+	leader         ID
+	leaderEpoch    int32
+	partitionEpoch int32
+	replicas       []ID
+	isr            []ID
+	brokers        []BrokerState // sorted by ID
+	brokerEpoch    int64         // of this broker
+
+	hw        int64
+	epochs    epochCache
+	producers producers
+
+	leading   leading   // meaningful while role is RoleLeader
+	following following // meaningful while role is RoleFollower
+
+	number int32     // of the last request sent
+	out    []Message // of the step being handled
+}
+
+// Open makes a replica of what survived. It has no role until LeaderAndIsr arrives. The high watermark starts from its
+// checkpoint and the epoch cache from its own, both clamped to the log, because each is written on its own and may be
+// ahead of it.
+func Open(c Config, l Log) (*Replica, error) {
+	r := &Replica{c: c, log: l, leaderEpoch: NoEpoch, partitionEpoch: -1, version: -1, brokerEpoch: NoBrokerEpoch,
+		number: c.FirstNumber - 1}
+	if c.FetchMaxBytes == 0 {
+		r.c.FetchMaxBytes = 1 << 20
+	}
+	r.hw = min(max(l.HighWatermark(), l.Start()), l.End())
+	cache, cut := epochCache(slices.Clone(l.Epochs())).truncatedFromEnd(l.End())
+	cache, shortened := cache.truncatedFromStart(l.Start())
+	r.epochs = cache
+	if cut || shortened {
+		if err := l.SetEpochs(cache); err != nil {
+			return nil, fmt.Errorf("leader epoch checkpoint of %s: %w", c.Partition, err)
+		}
+	}
+	if err := r.loadProducers(); err != nil {
+		return nil, fmt.Errorf("producer state of %s: %w", c.Partition, err)
+	}
+	return r, nil
+}
+
+// Step is the only way in: it handles one message and appends to out what it gives rise to, in order. It never fails: an
+// error of the log takes the replica offline, as a failed log directory does in Kafka.
+func (r *Replica) Step(now Time, m Message, out []Message) []Message {
+	r.out = out
+	r.step(now, m)
+	out, r.out = r.out, nil
+	return out
+}
+
+func (r *Replica) step(now Time, m Message) {
+	if r.role == RoleOffline {
+		r.refuse(m)
+		return
+	}
+	switch b := m.Body.(type) {
+	case *Registered:
+		r.brokerEpoch = b.BrokerEpoch
+	case *LeaderAndIsr:
+		r.leaderAndIsr(now, m, b)
+	case *Produce:
+		r.produce(now, m, b)
+	case *Fetch:
+		r.fetch(now, m, b)
+	case *OffsetForLeaderEpoch:
+		r.offsetForLeaderEpoch(m, b)
+	case *ListOffsets:
+		r.listOffsets(m, b)
+	case *AlterPartitionAnswer:
+		r.alterPartitionAnswer(now, m, b)
+	case *OffsetForLeaderEpochAnswer:
+		r.epochEnd(now, m, b)
+	case *FetchAnswer:
+		r.fetched(now, m, b)
+	case *ListOffsetsAnswer:
+		r.leaderEnd(now, m, b)
+	case *Poll:
+		r.poll(now, b.MaxRecords)
+	case *Lag:
+		r.lag(now, b.Replica)
+	case *ConnectionLost:
+		r.connectionLost(now, m.Number)
+	case *Tick:
+		r.tick(now)
+	}
+}
+
+// leaderAndIsr applies the controller's word on the partition, unless a newer one is known.
+func (r *Replica) leaderAndIsr(now Time, m Message, b *LeaderAndIsr) {
+	if b.BrokerEpoch != r.brokerEpoch {
+		r.send(m.Answer(&LeaderAndIsrAnswer{Error: StaleBrokerEpoch, Version: b.Version}))
+		return
+	}
+	if b.Version > r.version {
+		r.version, r.brokers = b.Version, b.Brokers
+	}
+	if b.PartitionEpoch > r.partitionEpoch {
+		newEpoch := b.LeaderEpoch > r.leaderEpoch
+		formerLeader := r.leader
+		r.partitionEpoch, r.leaderEpoch, r.leader = b.PartitionEpoch, b.LeaderEpoch, b.Leader
+		r.replicas, r.isr = b.Replicas, b.ISR
+		if b.Leader == r.c.Self {
+			r.lead(now, newEpoch)
+		} else {
+			r.follow(now, newEpoch, formerLeader)
+		}
+	}
+	code := OK
+	if r.role == RoleOffline {
+		code = StorageError
+	}
+	r.send(m.Answer(&LeaderAndIsrAnswer{Error: code, Version: b.Version}))
+	r.advance(now)
+}
+
+// tick handles what has become due.
+func (r *Replica) tick(now Time) {
+	switch {
+	case r.role == RoleLeader:
+		r.tickLeader(now)
+	case r.role == RoleFollower && now >= r.following.pollAt:
+		r.poll(now, 0)
+	}
+}
+
+// Deadline is when a Tick is next of use, Never if only a message can change anything.
+func (r *Replica) Deadline() Time {
+	switch r.role {
+	case RoleLeader:
+		return r.leaderDeadline()
+	case RoleFollower:
+		return r.following.pollAt
+	}
+	return Never
+}
+
+func (r *Replica) connectionLost(now Time, number int32) {
+	switch r.role {
+	case RoleLeader:
+		if p := r.leading.pending; p != nil && p.number == number {
+			p.number, p.retryAt = 0, now+r.c.Backoff
+		}
+	case RoleFollower:
+		if r.following.asked.number == number {
+			r.following.asked = asked{}
+			r.following.pollAt = now + r.c.Backoff
+		}
+	}
+}
+
+// request numbers and sends a request of this replica.
+func (r *Replica) request(to ID, b Body) int32 {
+	r.number++
+	r.send(Message{From: r.c.Self, To: to, Partition: r.c.Partition, Number: r.number, Body: b})
+	return r.number
+}
+
+func (r *Replica) send(m Message) { r.out = append(r.out, m) }
+
+func (r *Replica) tell(e Event) {
+	r.send(Message{From: r.c.Self, To: Observer, Partition: r.c.Partition, Body: &e})
+}
+
+// fail takes the replica offline after an error of its log. It returns false, for use in a return statement.
+func (r *Replica) fail(doing string, err error) bool {
+	if r.role == RoleLeader {
+		r.resign(StorageError)
+	}
+	r.role = RoleOffline
+	r.tell(Event{What: EventOffline, Epoch: r.leaderEpoch, Why: fmt.Sprintf("%s: %v", doing, err)})
+	return false
+}
+
+// refuse answers requests to a replica that is offline.
+func (r *Replica) refuse(m Message) {
+	switch b := m.Body.(type) {
+	case *Produce:
+		r.send(m.Answer(&ProduceAnswer{Error: StorageError, Base: NoOffset, Refused: true}))
+	case *Fetch:
+		r.send(m.Answer(&FetchAnswer{Error: StorageError}))
+	case *OffsetForLeaderEpoch:
+		r.send(m.Answer(&OffsetForLeaderEpochAnswer{Error: StorageError, Epoch: NoEpoch, End: NoOffset}))
+	case *ListOffsets:
+		r.send(m.Answer(&ListOffsetsAnswer{Error: StorageError, Offset: NoOffset, LeaderEpoch: NoEpoch}))
+	case *LeaderAndIsr:
+		r.send(m.Answer(&LeaderAndIsrAnswer{Error: StorageError, Version: b.Version}))
+	}
+}
+
+// View is the replica's state for people and invariants.
+func (r *Replica) View() View {
+	v := View{Role: r.role, Leader: r.leader, LeaderEpoch: r.leaderEpoch, PartitionEpoch: r.partitionEpoch,
+		Start: r.log.Start(), LEO: r.log.End(), HW: r.hw, ISR: slices.Clone(r.isr), Epochs: slices.Clone(r.epochs)}
+	switch r.role {
+	case RoleLeader:
+		v.MaximalISR, v.Waiting = r.maximalISR(), len(r.leading.purgatory)
+	case RoleFollower:
+		v.Truncating = r.following.truncating
+	}
+	return v
+}
+
+// HighWatermark is the offset below which records are committed, as far as this replica knows: what the broker
+// checkpoints.
+func (r *Replica) HighWatermark() int64 { return r.hw }
+
+// Clone is an independent copy on a copy of its log.
+func (r *Replica) Clone(l Log) *Replica {
+	c := *r
+	c.log = l
+	c.epochs = slices.Clone(r.epochs)
+	c.producers = r.producers.clone()
+	c.leading = r.leading.clone()
+	c.out = nil
+	return &c
+}
+
+// AppendState appends a canonical form of everything that decides the replica's future, its log excepted: ages instead
+// of times, no numbers of messages, nothing of a role that it does not have.
+func (r *Replica) AppendState(now Time, b []byte) []byte {
+	b = fmt.Appendf(b, "%s leader=%d/%d/%d hw=%d leo=%d isr=%v replicas=%v brokers=%v own=%d epochs=%v producers=%v;", r.role, r.leader,
+		r.leaderEpoch, r.partitionEpoch, r.hw, r.log.End(), r.isr, r.replicas, r.brokers, r.brokerEpoch, r.epochs, r.producers)
+	switch r.role {
+	case RoleLeader:
+		b = r.leading.appendState(now, b)
+	case RoleFollower:
+		b = fmt.Appendf(b, "truncating=%t stuck=%t;", r.following.truncating, r.following.stuck)
+	}
+	return b
+}

@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"fmt"
+
+	"tidemark/node/rules"
+)
+
+// beginTruncation starts what a new follower does before it fetches. By the high watermark it is done at once, and so it
+// is when there is no epoch to ask about; else the next poll begins the dialogue with the leader.
+func (r *Replica) beginTruncation() {
+	switch {
+	case r.c.Rules.Truncation == rules.ToHighWatermark:
+		r.truncated(r.hw, fmt.Sprintf("becoming follower of %d: high watermark %d", r.leader, r.hw))
+	case r.epochs.last() == NoEpoch:
+		r.truncated(r.hw, fmt.Sprintf("becoming follower of %d: no epoch in the log, high watermark %d", r.leader, r.hw))
+	}
+}
+
+// epochEnd is the leader's answer in the truncation dialogue.
+func (r *Replica) epochEnd(now Time, m Message, b *OffsetForLeaderEpochAnswer) {
+	a, ok := r.answered(now, m, KindOffsetForLeaderEpoch, b.Error)
+	if !ok || !r.following.truncating {
+		return
+	}
+	if b.End == NoOffset {
+		// The leader cannot tell. The high watermark is all that is left, with all that is wrong with it.
+		r.truncated(r.hw, fmt.Sprintf("leader %d knows no end of epoch %d: high watermark %d", r.leader, a.epoch, r.hw))
+		return
+	}
+	why := fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, b.Epoch, b.End)
+	if r.c.Rules.Truncation == rules.ToEpochEnd {
+		// KIP-101: the offset alone, taken as the end of the epoch asked about, whichever epoch it belongs to.
+		r.truncated(b.End, fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, a.epoch, b.End))
+		return
+	}
+	// KIP-279: the answer names the epoch it is about. When this log has an epoch below it, but not that one, the two
+	// part before the end of that lower epoch: cut there, and ask again.
+	mine, end := r.epochs.endOffsetFor(b.Epoch, r.log.End())
+	switch {
+	case end == NoOffset:
+		r.truncated(b.End, why)
+	case mine != b.Epoch:
+		r.cut(end, fmt.Sprintf("%s, here epoch %d ends at %d", why, mine, end))
+		if r.role == RoleFollower && r.epochs.last() == NoEpoch {
+			r.beginTruncation() // nothing left to ask about
+		}
+	default:
+		r.truncated(min(end, b.End), why)
+	}
+}
+
+// truncated ends the dialogue with a cut.
+func (r *Replica) truncated(to int64, why string) {
+	if r.cut(to, why) {
+		r.following.truncating = false
+	}
+}
+
+// cut removes everything from offset to on: log, epoch cache, producer state and high watermark agree afterwards. Each
+// is looked at also when the log is not cut, because each may reach beyond it on its own.
+func (r *Replica) cut(to int64, why string) bool {
+	from, hw := r.log.End(), r.hw
+	if to < from {
+		if err := r.log.TruncateTo(to); err != nil {
+			return r.fail("truncating", err)
+		}
+	}
+	end := r.log.End()
+	r.hw = min(r.hw, end)
+	r.tell(Event{What: EventTruncate, Epoch: r.leaderEpoch, Leader: r.leader, From: from, To: end, HW: hw, Why: why})
+	if !r.setEpochs(r.epochs.truncatedFromEnd(end)) {
+		return false
+	}
+	if r.producers.reach() > end {
+		if err := r.loadProducers(); err != nil {
+			return r.fail("rebuilding the producer state", err)
+		}
+	}
+	return true
+}
+
+// restartAt drops the whole log and goes on at the leader's log start, which lies beyond this log's end.
+func (r *Replica) restartAt(start int64) {
+	from, hw := r.log.End(), r.hw
+	if err := r.log.Reset(start); err != nil {
+		r.fail("resetting the log", err)
+		return
+	}
+	r.hw = start
+	r.producers = nil
+	r.tell(Event{What: EventTruncate, Epoch: r.leaderEpoch, Leader: r.leader, From: from, To: start, HW: hw,
+		Why: fmt.Sprintf("offset out of range: the log of leader %d starts at %d", r.leader, start)})
+	r.setEpochs(nil, len(r.epochs) > 0)
+}
