@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"slices"
+
+	"tidemark/node/replica"
+)
+
+func (r *record) pushTo(b id) *push {
+	i := slices.IndexFunc(r.pushes, func(p push) bool { return p.to == b })
+	return &r.pushes[i]
+}
+
+// pushAll sends the newest word on every partition to every registered broker.
+func (k *Controller) pushAll(now time) {
+	for _, r := range k.parts {
+		for i := range r.pushes {
+			if r.created {
+				k.push(now, r, &r.pushes[i])
+			}
+		}
+	}
+}
+
+func (k *Controller) push(now time, r *record, p *push) {
+	k.number++
+	p.number, p.sent = k.number, k.version
+	p.retryAt = now + k.c.PushInterval
+	k.send(message{From: replica.Controller, To: p.to, Partition: r.Partition, Number: k.number, Body: &replica.LeaderAndIsr{
+		Version: k.version, Leader: r.Leader, LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch,
+		Replicas: r.Replicas, ISR: slices.Clone(r.ISR), ELR: slices.Clone(r.ELR),
+		BrokerEpoch: k.broker(p.to).Epoch, Brokers: k.brokerStates()}})
+}
+
+// pushAgain sends an unacknowledged word again, now.
+func (k *Controller) pushAgain(now time, m message, b *Push) {
+	r := k.record(m.Partition)
+	if r == nil || !r.created || k.broker(b.To) == nil {
+		return
+	}
+	if p := r.pushTo(b.To); p.acked < k.version {
+		k.push(now, r, p)
+	}
+}
+
+func (k *Controller) acknowledged(now time, m message, b *replica.LeaderAndIsrAnswer) {
+	r := k.record(m.Partition)
+	if r == nil || k.broker(m.From) == nil {
+		return
+	}
+	p := r.pushTo(m.From)
+	if b.Error != replica.OK {
+		p.retryAt = max(p.retryAt, now+k.c.PushInterval)
+		return
+	}
+	p.acked = max(p.acked, b.Version)
+}
+
+// pushLost leaves a push to the next interval: the broker is down or cut off.
+func (k *Controller) pushLost(now time, m message) {
+	if r := k.record(m.Partition); r != nil && k.broker(m.From) != nil {
+		p := r.pushTo(m.From)
+		p.retryAt = max(p.retryAt, now+k.c.PushInterval)
+	}
+}
