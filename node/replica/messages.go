@@ -28,6 +28,24 @@ func (m Message) Answer(b Body) Message {
 	return Message{From: m.To, To: m.From, Partition: m.Partition, Number: m.Number, Body: b}
 }
 
+// Refuse is the answer that turns a client's, a follower's or the controller's request down before it did anything; false
+// for messages that are no such request.
+func Refuse(m Message, code Code) (Message, bool) {
+	switch b := m.Body.(type) {
+	case *Produce:
+		return m.Answer(&ProduceAnswer{Error: code, Base: NoOffset, Refused: true}), true
+	case *Fetch:
+		return m.Answer(&FetchAnswer{Error: code, HighWatermark: NoOffset}), true
+	case *OffsetForLeaderEpoch:
+		return m.Answer(&OffsetForLeaderEpochAnswer{Error: code, Epoch: NoEpoch, End: NoOffset}), true
+	case *ListOffsets:
+		return m.Answer(&ListOffsetsAnswer{Error: code, Offset: NoOffset, LeaderEpoch: NoEpoch}), true
+	case *LeaderAndIsr:
+		return m.Answer(&LeaderAndIsrAnswer{Error: code, Version: b.Version}), true
+	}
+	return Message{}, false
+}
+
 // Acknowledgement levels of a produce request.
 const (
 	AcksAll int16 = -1

@@ -213,17 +213,8 @@ func (r *Replica) fail(doing string, err error) bool {
 
 // refuse answers requests to a replica that is offline.
 func (r *Replica) refuse(m Message) {
-	switch b := m.Body.(type) {
-	case *Produce:
-		r.send(m.Answer(&ProduceAnswer{Error: StorageError, Base: NoOffset, Refused: true}))
-	case *Fetch:
-		r.send(m.Answer(&FetchAnswer{Error: StorageError}))
-	case *OffsetForLeaderEpoch:
-		r.send(m.Answer(&OffsetForLeaderEpochAnswer{Error: StorageError, Epoch: NoEpoch, End: NoOffset}))
-	case *ListOffsets:
-		r.send(m.Answer(&ListOffsetsAnswer{Error: StorageError, Offset: NoOffset, LeaderEpoch: NoEpoch}))
-	case *LeaderAndIsr:
-		r.send(m.Answer(&LeaderAndIsrAnswer{Error: StorageError, Version: b.Version}))
+	if answer, ok := Refuse(m, StorageError); ok {
+		r.send(answer)
 	}
 }
 
