@@ -37,6 +37,7 @@ func (k *Controller) register(now time, m message, b *session.Registration) {
 	}
 	x.Incarnation, x.Host, x.Port, x.heard = b.Incarnation, b.Host, b.Port, now
 	x.Epoch = k.version + 1 // every accepted change, this one included, has a version of its own
+	k.tellBroker(EventRegistered, x)
 	for _, r := range k.parts {
 		p := r.pushTo(m.From)
 		*p = push{to: m.From} // a new incarnation knows nothing
@@ -63,6 +64,7 @@ func (k *Controller) reincarnated(r *record, b id, clean bool) {
 	if r.Leader == b {
 		r.LeaderEpoch++
 		r.PartitionEpoch++
+		k.tellElection(r, WhyRestart)
 	}
 }
 
@@ -84,6 +86,7 @@ func (k *Controller) heartbeat(now time, m message, b *session.Heartbeat) {
 	case x.Fenced:
 		x.Fenced = false
 		k.changed = true
+		k.tellBroker(EventUnfenced, x)
 		k.create()
 		for _, r := range k.parts {
 			if r.created && r.Leader == replica.None {
@@ -108,7 +111,7 @@ func (k *Controller) create() {
 		r.created = true
 		r.Leader, r.LeaderEpoch, r.PartitionEpoch = r.Replicas[0], 0, 0
 		r.ISR = slices.Clone(r.Replicas)
-		k.tellElection(r, "created")
+		k.tellElection(r, WhyCreated)
 	}
 }
 
@@ -120,6 +123,7 @@ func (k *Controller) fence(b id) {
 	}
 	x.Fenced = true
 	k.changed = true
+	k.tellBroker(EventFenced, x)
 	for _, r := range k.parts {
 		if r.created && (slices.Contains(r.ISR, b) || r.Leader == b) {
 			k.leave(r, b)

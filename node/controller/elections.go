@@ -6,8 +6,18 @@ import (
 	"tidemark/node/replica"
 )
 
-// EventElect is the controller's event for a new leader, none included, or a new leader epoch of the same one.
-const EventElect replica.EventKind = "elect"
+// The controller's events.
+const (
+	// EventElected is a new leader, none included, or a new leader epoch of the same one: Leader, Epoch, PartitionEpoch, ISR,
+	// Why, Unclean.
+	EventElected replica.EventKind = "elected"
+	// EventISR is an accepted change of an ISR that left the leader alone: Epoch, PartitionEpoch, ISR.
+	EventISR = replica.EventISR
+	// EventRegistered, EventFenced and EventUnfenced tell of Broker, with its BrokerEpoch.
+	EventRegistered replica.EventKind = "registered"
+	EventFenced     replica.EventKind = "fenced"
+	EventUnfenced   replica.EventKind = "unfenced"
+)
 
 // leave removes a broker from a partition's ISR. Without ELR the last member stays: it is the only one known to have
 // everything. With ELR, whoever leaves an ISR that becomes too small to commit anything stays eligible (KIP-966).
@@ -43,6 +53,7 @@ func (k *Controller) elect(r *record) {
 	r.PartitionEpoch++
 	leader, why := k.candidate(r)
 	if leader == r.Leader {
+		k.tellISR(r)
 		return
 	}
 	if leader != replica.None && !slices.Contains(r.ISR, leader) {
@@ -58,7 +69,7 @@ func (k *Controller) elect(r *record) {
 	k.tellElection(r, why)
 }
 
-// Why a leader was elected, as EventElect tells it.
+// Why a leader was elected, as EventElected tells it.
 const (
 	WhyISR      = "in-sync replica"
 	WhyELR      = "eligible leader replica"
@@ -66,6 +77,8 @@ const (
 	WhyRecovery = "unclean recovery: last known leader"
 	WhyNobody   = "no candidate"
 	WhyTransfer = "transfer"
+	WhyRestart  = "restart of the leader"
+	WhyCreated  = "partition created"
 )
 
 func (k *Controller) candidate(r *record) (id, string) {
@@ -99,7 +112,17 @@ func (k *Controller) candidate(r *record) (id, string) {
 
 func (k *Controller) tellElection(r *record, why string) {
 	k.send(message{From: replica.Controller, To: replica.Observer, Partition: r.Partition, Body: &replica.Event{
-		What: EventElect, Leader: r.Leader, Epoch: r.LeaderEpoch, ISR: slices.Clone(r.ISR), Why: why}})
+		What: EventElected, Leader: r.Leader, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: slices.Clone(r.ISR),
+		Why: why, Unclean: why == WhyUnclean || why == WhyRecovery}})
+}
+
+func (k *Controller) tellISR(r *record) {
+	k.send(message{From: replica.Controller, To: replica.Observer, Partition: r.Partition, Body: &replica.Event{
+		What: EventISR, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: slices.Clone(r.ISR)}})
+}
+
+func (k *Controller) tellBroker(what replica.EventKind, b *broker) {
+	k.send(message{From: replica.Controller, To: replica.Observer, Body: &replica.Event{What: what, Broker: b.ID, BrokerEpoch: b.Epoch}})
 }
 
 // inOrder lists the replicas that the condition holds for, in assignment order.

@@ -18,6 +18,7 @@ func (k *Controller) alterPartition(m message, b *replica.AlterPartition) {
 			k.setISR(r, isr)
 			r.PartitionEpoch++
 			k.changed = true
+			k.tellISR(r)
 		}
 	}
 	if r != nil {

@@ -40,7 +40,8 @@ func (r *Replica) follow(now Time, newEpoch bool, formerLeader ID) {
 		f.asked = asked{}
 	}
 	f.stuck, f.pollAt = false, now
-	r.tell(Event{What: EventRole, Role: RoleFollower, Leader: r.leader, Epoch: r.leaderEpoch, ISR: r.isr, To: r.log.End()})
+	r.tell(Event{What: EventRole, Role: RoleFollower, Leader: r.leader, Epoch: r.leaderEpoch,
+		PartitionEpoch: r.partitionEpoch, ISR: r.isr, To: r.log.End()})
 	if r.leader == None {
 		f.pollAt = Never
 		return

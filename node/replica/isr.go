@@ -33,8 +33,14 @@ func (r *Replica) minISR() int { return min(r.c.MinISR, len(r.replicas)) }
 
 // expand proposes a follower for the ISR when its fetch shows that it has all that is committed.
 func (r *Replica) expand(now Time, f *remote) {
+	if p := r.leading.pending; p != nil {
+		if p.number == 0 && !p.void {
+			r.sendProposal(now) // it was lost
+		}
+		return
+	}
 	switch {
-	case slices.Contains(r.isr, f.id), r.leading.pending != nil:
+	case slices.Contains(r.isr, f.id):
 	case f.leo < r.hw:
 	case r.c.Rules.IsrFromEpochStart && f.leo < r.leading.epochStart:
 		// The high watermark of a new leader may lag behind what its predecessor committed (KAFKA-7128).
@@ -151,7 +157,7 @@ func (r *Replica) alterPartitionAnswer(now Time, m Message, b *AlterPartitionAns
 		r.leading.pending = nil
 		if b.LeaderEpoch == r.leaderEpoch && b.PartitionEpoch > r.partitionEpoch {
 			r.partitionEpoch, r.isr = b.PartitionEpoch, b.ISR
-			r.tell(Event{What: EventISR, Epoch: r.leaderEpoch, ISR: r.isr})
+			r.tell(Event{What: EventISR, Epoch: r.leaderEpoch, PartitionEpoch: r.partitionEpoch, ISR: r.isr})
 		}
 	case IneligibleReplica:
 		r.leading.pending, r.leading.quietUntil = nil, now+r.c.Backoff

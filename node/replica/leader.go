@@ -80,7 +80,8 @@ func (r *Replica) lead(now Time, newEpoch bool) {
 		r.resetRemotes(now)
 	}
 	r.leading.pending = nil // whatever it was, the compare-and-set of an older partition epoch can no longer succeed
-	r.tell(Event{What: EventRole, Role: RoleLeader, Leader: r.leader, Epoch: r.leaderEpoch, ISR: r.isr, To: r.log.End()})
+	r.tell(Event{What: EventRole, Role: RoleLeader, Leader: r.leader, Epoch: r.leaderEpoch,
+		PartitionEpoch: r.partitionEpoch, ISR: r.isr, To: r.log.End()})
 }
 
 // resetRemotes starts a leader epoch: what is known of a replica is kept over a re-election, but only members of the ISR

@@ -66,7 +66,7 @@ const (
 // Produce asks the leader to append (key 0). Acks -1 waits for the in-sync replicas, 1 for the leader's log.
 type Produce struct {
 	Acks    int16
-	Timeout Time // how long acks=all may wait; 0 means for ever
+	Timeout Time  // how long acks=all may wait; 0 means for ever
 	Batch   Batch // Base and Epoch are the leader's to give
 }
 
@@ -238,27 +238,31 @@ type EventKind string
 
 // What a replica tells about itself.
 const (
-	EventRole     EventKind = "role"     // Role, Leader, Epoch, ISR: a new LeaderAndIsr took effect
-	EventAppend   EventKind = "append"   // From, To: offsets [From, To) were appended with record epoch Epoch
-	EventHW       EventKind = "hw"       // From, To: the high watermark moved
-	EventTruncate EventKind = "truncate" // From, To, HW, Why: log end before and after, also when nothing was cut
-	EventISR      EventKind = "isr"      // ISR, Epoch: the leader committed a new ISR
-	EventAck      EventKind = "ack"      // From, To, ISR: offsets [From, To) were acknowledged while this was the maximal ISR
-	EventOffline  EventKind = "offline"  // Why: the log failed
-	EventStuck    EventKind = "stuck"    // Why: a follower cannot go on until the controller changes something
+	EventRole     EventKind = "role"      // Role, Leader, Epoch, PartitionEpoch, ISR: a new LeaderAndIsr took effect
+	EventAppend   EventKind = "append"    // From, To: offsets [From, To) were appended with record epoch Epoch
+	EventHW       EventKind = "hw"        // From, To: the high watermark moved
+	EventTruncate EventKind = "truncated" // From, To, HW, Why: log end before and after, also when nothing was cut
+	EventISR      EventKind = "isr"       // ISR, Epoch, PartitionEpoch: the leader committed a new ISR
+	EventAck      EventKind = "ack"       // From, To, Epoch (the records' own), ISR (maximal), PartitionEpoch: they were acknowledged
+	EventOffline  EventKind = "offline"   // Why: the log failed
+	EventStuck    EventKind = "stuck"     // Why: a follower cannot go on until the controller changes something
 )
 
 // Event is something that happened in a core, for people and for the checker. Times of different nodes are no evidence
 // for order: events are joined to operations by (epoch, offset).
 type Event struct {
-	What     EventKind
-	Role     Role
-	Leader   ID
-	Epoch    int32
-	From, To int64
-	HW       int64 // EventTruncate: the high watermark before the cut
-	ISR      []ID
-	Why      string
+	What           EventKind
+	Role           Role
+	Leader         ID
+	Epoch          int32
+	PartitionEpoch int32
+	From, To       int64
+	HW             int64 // EventTruncate: the high watermark before the cut
+	ISR            []ID
+	Broker         ID // the controller's events about a broker
+	BrokerEpoch    int64
+	Why            string
+	Unclean        bool // an election from outside the ISR and the ELR
 }
 
 // Role is what a replica is for its partition.

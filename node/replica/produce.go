@@ -10,6 +10,7 @@ type waitingProduce struct {
 	m        Message
 	base     int64
 	end      int64
+	epoch    int32 // the records' own
 	deadline Time
 }
 
@@ -28,7 +29,7 @@ func (r *Replica) produce(now Time, m Message, b *Produce) {
 		return
 	}
 	if b.Acks == AcksAll {
-		w := waitingProduce{m: m, base: batch.Base, end: batch.End(), deadline: Never}
+		w := waitingProduce{m: m, base: batch.Base, end: batch.End(), epoch: batch.Epoch, deadline: Never}
 		if b.Timeout > 0 {
 			w.deadline = now + b.Timeout
 		}
@@ -82,7 +83,7 @@ func (r *Replica) completeProduces(now Time) {
 			r.send(w.m.Answer(&ProduceAnswer{Error: NotEnoughReplicasAfterAppend, Base: NoOffset}))
 			continue
 		}
-		r.tell(Event{What: EventAck, Epoch: r.leaderEpoch, From: w.base, To: w.end, ISR: isr})
+		r.tell(Event{What: EventAck, Epoch: w.epoch, PartitionEpoch: r.partitionEpoch, From: w.base, To: w.end, ISR: isr})
 		r.send(w.m.Answer(&ProduceAnswer{Base: w.base, Start: r.log.Start()}))
 	}
 	r.leading.purgatory = kept
