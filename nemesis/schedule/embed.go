@@ -1,0 +1,56 @@
+package schedule
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed kip101/*.sched
+var files embed.FS
+
+// order is the order in which a reader meets the schedules.
+var order = []string{"S1", "S1b", "S1c", "S2", "S2b"}
+
+var embedded = sync.OnceValues(func() ([]*File, error) {
+	var all []*File
+	paths, err := fs.Glob(files, "*/*.sched")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		text, err := files.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		f, err := Parse(path, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	slices.SortStableFunc(all, func(a, b *File) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
+	return all, nil
+})
+
+// All is every embedded schedule, in the order in which they are best read. Nobody changes what it returns.
+func All() ([]*File, error) { return embedded() }
+
+// Find is the embedded schedule of that name.
+func Find(name string) (*File, error) {
+	all, err := All()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, f := range all {
+		if strings.EqualFold(f.Name, name) {
+			return f, nil
+		}
+		names[i] = f.Name
+	}
+	return nil, fmt.Errorf("no schedule %q: there are %s", name, strings.Join(names, ", "))
+}
