@@ -29,7 +29,7 @@ func NewController(x *inbox.Inbox, k *controller.Controller) *Host {
 }
 
 // Do carries a command out. The messages of the second result are for the driver to send, all of them: those that are
-// lost with the node's connections are not among them. Await is the driver's own business.
+// lost with the node's connections are not among them. Await and Resend are the driver's own business.
 func (h *Host) Do(now replica.Time, c Command) (Reply, []replica.Message) {
 	out, err := h.do(now, c)
 	reply, send := h.Report(out)
@@ -76,7 +76,7 @@ func (h *Host) do(now replica.Time, c Command) ([]replica.Message, error) {
 		}
 		h.inbox.Cut(c.Alone, senders)
 		return nil, nil
-	case Look, Await:
+	case Look:
 		return nil, nil
 	}
 	if h.broker != nil {

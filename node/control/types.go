@@ -91,7 +91,8 @@ const (
 	Drop    Verb = "drop"    // Message, from the inbox to nowhere
 	Break   Verb = "break"   // the connection broke over Message, a request of this node
 	Cut     Verb = "cut"     // Alone, From: whose messages are lost from now on
-	Await   Verb = "await"   // until Message has arrived here: its fate
+	Await   Verb = "await"   // whether Message has arrived here: its fate, "" if it has not after a moment
+	Resend  Verb = "resend"  // Message, which this node sent, once more over a new connection: the old one was dead already
 	Look    Verb = "look"    // nothing moves
 )
 

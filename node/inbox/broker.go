@@ -29,6 +29,7 @@ type Broker struct {
 	session *session.Session
 	parts   []part
 	words   []word // the controller's newest word on every partition, hosted or not, in the order of first arrival
+	learned int    // how often words changed
 }
 
 type part struct {
@@ -128,7 +129,10 @@ func (b *Broker) remember(p replica.Partition, body *replica.LeaderAndIsr) {
 		b.words = append(b.words, word{p, body})
 	case body.Version > b.words[i].body.Version:
 		b.words[i].body = body
+	default:
+		return
 	}
+	b.learned++
 }
 
 func (b *Broker) part(name replica.Partition) *part {
@@ -161,15 +165,8 @@ func (b *Broker) Partitions() []replica.Partition {
 	return names
 }
 
-// Word is the controller's newest word on a partition, nil if there was none.
-func (b *Broker) Word(p replica.Partition) *replica.LeaderAndIsr {
-	for _, w := range b.words {
-		if w.name == p {
-			return w.body
-		}
-	}
-	return nil
-}
+// Learned counts the changes of what [Broker.Words] visits.
+func (b *Broker) Learned() int { return b.learned }
 
 // Words visits the newest word on every partition that the controller spoke of.
 func (b *Broker) Words(visit func(replica.Partition, *replica.LeaderAndIsr)) {

@@ -222,10 +222,18 @@ func (r *Replica) read(answer *FetchAnswer, offset int64, maxBytes int32) bool {
 	return true
 }
 
-// park holds a follower's fetch until something is new; a later fetch of the same follower replaces it.
+// park holds a follower's fetch until something is new. An earlier one of the same follower is answered: nobody waits for
+// it any more, but whoever carries the answers must not wait for ever.
 func (r *Replica) park(now Time, m Message, b *Fetch) {
-	r.leading.parked = slices.DeleteFunc(r.leading.parked, func(p parkedFetch) bool { return p.m.From == m.From })
-	r.leading.parked = append(r.leading.parked, parkedFetch{m, b, now + b.MaxWait})
+	kept := r.leading.parked[:0]
+	for _, p := range r.leading.parked {
+		if p.m.From != m.From {
+			kept = append(kept, p)
+			continue
+		}
+		r.send(p.m.Answer(&FetchAnswer{HighWatermark: r.hw, Start: r.log.Start()}))
+	}
+	r.leading.parked = append(kept, parkedFetch{m, b, now + b.MaxWait})
 }
 
 // answerParked answers the waiting fetches for which something is new, or whose time is over.
