@@ -1,0 +1,216 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"tidemark/node/control"
+	"tidemark/node/replica"
+	"tidemark/node/rules"
+)
+
+// Flags are the command lines of "tidemark node" and "tidemark controller": the words in which people and the harness say
+// the same thing.
+type Flags struct {
+	ID         int32
+	Listen     string
+	Advertise  string
+	Controller string
+	Peers      []string
+	Dir        string
+	Control    string
+	Hold       bool
+	Protocol   string
+	Without    []string
+	Rules      []string
+	Brokers    []int32
+	Topics     []string
+	Settings   []string
+	PowerCut   []string
+	Start      int32
+	// WithParent ends the process when its standard input ends, as it does when whoever started it dies.
+	WithParent bool
+}
+
+// AddBroker adds the flags of a broker.
+func (f *Flags) AddBroker(fs *pflag.FlagSet) {
+	fs.Int32Var(&f.ID, "id", 1, "broker id, 1 or more")
+	fs.StringVar(&f.Advertise, "advertise", "", "host:port at which clients and brokers reach this broker (default: where it listens)")
+	fs.StringVar(&f.Controller, "controller", "127.0.0.1:9090", "host:port of the controller")
+	fs.StringArrayVar(&f.PowerCut, "power-cut", nil, "play a power failure first: what was not flushed is gone, but for the first K operations of a log and T bytes of the next (orders-0=K[+T], or none)")
+	fs.Int32Var(&f.Start, "start", 1, "how often this broker was started, this time included: numbers the requests of an incarnation under --hold")
+	f.add(fs, "127.0.0.1:9092")
+}
+
+// AddController adds the flags of the controller.
+func (f *Flags) AddController(fs *pflag.FlagSet) { f.add(fs, "127.0.0.1:9090") }
+
+func (f *Flags) add(fs *pflag.FlagSet, listen string) {
+	fs.StringVar(&f.Listen, "listen", listen, "host:port to listen on; port 0 takes a free one and says which")
+	fs.StringArrayVar(&f.Peers, "peer", nil, "ID=host:port: where this node reaches that broker, if not where it advertises")
+	fs.StringVar(&f.Dir, "dir", "", "folder for this node's data")
+	fs.StringVar(&f.Control, "control", "", "host:port to listen on for commands and views")
+	fs.BoolVar(&f.Hold, "hold", false, "move only by commands: every message waits until it is delivered, no time-out runs")
+	fs.StringVar(&f.Protocol, "protocol", string(rules.KIP320), "replication protocol: hw, kip101, kip279, kip320, kip966")
+	fs.StringArrayVar(&f.Without, "without", nil, "take a rule away, by its name")
+	fs.StringArrayVar(&f.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279, registration=zk|kraft")
+	fs.Int32SliceVar(&f.Brokers, "brokers", []int32{1}, "ids of all brokers of the cluster")
+	fs.StringArrayVar(&f.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 with the replicas of each partition")
+	fs.StringArrayVar(&f.Settings, "config", nil, "a setting by Kafka's name, for example min.insync.replicas=2")
+	fs.BoolVar(&f.WithParent, "with-parent", false, "end when standard input ends")
+}
+
+// Broker is the configuration that the flags say, or what is wrong with them.
+func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
+	c := BrokerConfig{ID: control.NodeID(f.ID), Listen: f.Listen, Advertise: f.Advertise, Controller: f.Controller, Dir: f.Dir,
+		Control: f.Control, Hold: f.Hold, Start: f.Start, Out: out, Log: log}
+	if f.ID < 1 {
+		return c, fmt.Errorf("--id %d: want 1 or more", f.ID)
+	}
+	brokers, err := f.common(&c.Peers, &c.Rules, &c.Topics, &c.Settings)
+	if err != nil {
+		return c, err
+	}
+	if !slices.Contains(brokers, c.ID) {
+		return c, fmt.Errorf("--id %d: not one of --brokers %v", f.ID, f.Brokers)
+	}
+	if f.PowerCut != nil {
+		c.PowerCut = map[string]replica.LogCut{}
+	}
+	for _, word := range f.PowerCut {
+		if word == "none" {
+			continue
+		}
+		name, cut, ok := strings.Cut(word, "=")
+		keep, torn, isTorn := strings.Cut(cut, "+")
+		var l replica.LogCut
+		var err1, err2 error
+		l.Keep, err1 = strconv.Atoi(keep)
+		if isTorn {
+			l.Torn, err2 = strconv.Atoi(torn)
+		}
+		if _, err := replica.ParsePartition(name); !ok || err != nil || err1 != nil || err2 != nil || l.Keep < 0 || l.Torn < 0 {
+			return c, fmt.Errorf("--power-cut %q: want PARTITION=KEEP[+TORN], for example orders-0=2, or none", word)
+		}
+		c.PowerCut[name] = l
+	}
+	return c, nil
+}
+
+// ControllerConfig is the configuration that the flags say, or what is wrong with them.
+func (f *Flags) ControllerConfig(out io.Writer, log *slog.Logger) (ControllerConfig, error) {
+	c := ControllerConfig{Listen: f.Listen, Dir: f.Dir, Control: f.Control, Hold: f.Hold, Out: out, Log: log}
+	var err error
+	c.Brokers, err = f.common(&c.Peers, &c.Rules, &c.Topics, &c.Settings)
+	return c, err
+}
+
+// common reads what brokers and the controller have in common and returns the brokers.
+func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics *[]Topic, s *Settings) ([]control.NodeID, error) {
+	if f.Dir == "" {
+		return nil, fmt.Errorf("--dir is missing: name a folder for this node's data")
+	}
+	var brokers []control.NodeID
+	for _, b := range f.Brokers {
+		if b < 1 || slices.Contains(brokers, control.NodeID(b)) {
+			return nil, fmt.Errorf("--brokers %v: want different ids of 1 or more", f.Brokers)
+		}
+		brokers = append(brokers, control.NodeID(b))
+	}
+	*peers = map[control.NodeID]string{}
+	for _, word := range f.Peers {
+		id, address, ok := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(id, 10, 32)
+		if _, _, err2 := splitHostPort(address); !ok || err != nil || err2 != nil {
+			return nil, fmt.Errorf("--peer %q: want ID=host:port", word)
+		}
+		(*peers)[control.NodeID(n)] = address
+	}
+	protocol, err := rules.ParseProtocol(f.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	if *set, err = rules.Parse(protocol, f.Without, f.Rules); err != nil {
+		return nil, err
+	}
+	for _, word := range f.Topics {
+		t, err := ParseTopic(word, brokers)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(*topics, func(o Topic) bool { return o.Name == t.Name }) {
+			return nil, fmt.Errorf("--topic %q: the topic %s is given twice", word, t.Name)
+		}
+		for _, replicas := range t.Partitions {
+			for _, id := range replicas {
+				if !slices.Contains(brokers, id) {
+					return nil, fmt.Errorf("--topic %q: replica %d is not one of --brokers %v", word, id, f.Brokers)
+				}
+			}
+		}
+		*topics = append(*topics, t)
+	}
+	*s = Defaults()
+	for _, word := range f.Settings {
+		if err := s.Set(word); err != nil {
+			return nil, err
+		}
+	}
+	return brokers, nil
+}
+
+// Args is the command line of a broker with that configuration, without the word for the command.
+func (c BrokerConfig) Args(brokers []control.NodeID) []string {
+	args := []string{"--id", c.ID.String(), "--controller", c.Controller, "--start", strconv.Itoa(int(max(c.Start, 1)))}
+	if c.Advertise != "" {
+		args = append(args, "--advertise", c.Advertise)
+	}
+	if c.PowerCut != nil {
+		args = append(args, "--power-cut", "none")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.PowerCut)) {
+		cut := c.PowerCut[name]
+		args = append(args, "--power-cut", fmt.Sprintf("%s=%d+%d", name, cut.Keep, cut.Torn))
+	}
+	return append(args, commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.Peers, c.Rules, c.Topics, c.Settings, brokers)...)
+}
+
+// Args is the command line of a controller with that configuration, without the word for the command.
+func (c ControllerConfig) Args() []string {
+	return commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.Peers, c.Rules, c.Topics, c.Settings, c.Brokers)
+}
+
+func commonArgs(listen, commands, dir string, hold bool, peers map[control.NodeID]string, set rules.Set, topics []Topic, s Settings, brokers []control.NodeID) []string {
+	args := []string{"--listen", listen, "--dir", dir, "--with-parent"}
+	if commands != "" {
+		args = append(args, "--control", commands)
+	}
+	if hold {
+		args = append(args, "--hold")
+	}
+	for _, n := range slices.Sorted(maps.Keys(peers)) {
+		args = append(args, "--peer", n.String()+"="+peers[n])
+	}
+	for _, word := range set.Settings() {
+		args = append(args, "--rule", word)
+	}
+	ids := make([]string, len(brokers))
+	for i, b := range brokers {
+		ids[i] = b.String()
+	}
+	args = append(args, "--brokers", strings.Join(ids, ","))
+	for _, t := range topics {
+		args = append(args, "--topic", t.String())
+	}
+	for _, word := range s.Words() {
+		args = append(args, "--config", word)
+	}
+	return args
+}
