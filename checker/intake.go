@@ -1,0 +1,346 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"tidemark/checker/history"
+)
+
+// Source gives a history event by event. [*history.Reader] is one; [Events] makes one of a slice.
+type Source interface {
+	Header() history.Header
+	// Next reads the next event into e; io.EOF after the last.
+	Next(e *history.Event) error
+	// Torn reports, after io.EOF, that the history breaks off.
+	Torn() bool
+}
+
+var _ Source = (*history.Reader)(nil)
+
+// Events is a history in memory as a [Source].
+func Events(h history.Header, events []history.Event) Source { return &eventSource{h, events} }
+
+type eventSource struct {
+	header history.Header
+	events []history.Event
+}
+
+func (s *eventSource) Header() history.Header { return s.header }
+func (s *eventSource) Torn() bool             { return false }
+func (s *eventSource) Next(e *history.Event) error {
+	if len(s.events) == 0 {
+		return io.EOF
+	}
+	*e, s.events = s.events[0], s.events[1:]
+	return nil
+}
+
+// ErrInvalid says that a history contradicts itself, so that judging it would judge its writer: a return without a call, a process
+// that does two things at once, a value produced twice.
+var ErrInvalid = errors.New("invalid history")
+
+// InvalidError is the first contradiction of a history.
+type InvalidError struct {
+	// Seq is the number of the event, Line its line if the source is a file, else 0.
+	Seq  int64
+	Line int
+	// Field is the key at fault.
+	Field string
+	Msg   string
+}
+
+// Error names line or number, field and what is wrong.
+func (e *InvalidError) Error() string {
+	at := fmt.Sprintf("event %d", e.Seq)
+	if e.Line > 0 {
+		at = fmt.Sprintf("line %d", e.Line)
+	}
+	return fmt.Sprintf("%v: %s: field %q: %s", ErrInvalid, at, e.Field, e.Msg)
+}
+
+// Unwrap makes errors.Is(err, ErrInvalid) hold.
+func (e *InvalidError) Unwrap() error { return ErrInvalid }
+
+// process is what a logical client is doing.
+type process struct {
+	partition *partition
+	op        int32
+	busy      bool
+	// retired: its last operation may still happen, so that another would be concurrent with it.
+	retired bool
+}
+
+// intake sorts the events of a history by partition and checks that they make sense.
+type intake struct {
+	header     history.Header
+	partitions map[string]*partition
+	processes  map[int64]process
+	faults     []*fault
+	nodes      map[string]*nodeIndex
+	evidence   Evidence
+	lastSeq    int64
+	torn       bool
+}
+
+// fault is a fault of the history, begin and end joined.
+type fault struct {
+	history.FaultEvent
+	begin, over int64
+	beginTime   int64
+}
+
+// polled is how many events are taken in between two looks at the context.
+const polled = 4096
+
+func take(ctx context.Context, src Source) (*intake, error) {
+	in := &intake{header: src.Header(), partitions: map[string]*partition{}, processes: map[int64]process{},
+		nodes: map[string]*nodeIndex{}}
+	var e history.Event
+	for n := 0; ; n++ {
+		if n%polled == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		err := src.Next(&e)
+		if errors.Is(err, io.EOF) {
+			in.torn = src.Torn()
+			return in, nil
+		}
+		if err == nil {
+			err = in.event(&e)
+		}
+		if err == nil {
+			continue
+		}
+		var bad *InvalidError
+		if lines, ok := src.(interface{ Line() int }); ok && errors.As(err, &bad) {
+			bad.Line = lines.Line()
+		}
+		return nil, err
+	}
+}
+
+func (in *intake) event(e *history.Event) error {
+	if e.Seq <= in.lastSeq {
+		return invalid(e, "seq", "%d follows %d: numbers must rise", e.Seq, in.lastSeq)
+	}
+	in.lastSeq = e.Seq
+	switch e.Kind {
+	case history.Invoke:
+		return in.invoke(e)
+	case history.OK, history.Fail, history.Info:
+		return in.ret(e)
+	case history.KindFault:
+		return in.fault(e)
+	case history.KindNode:
+		if e.Node == nil {
+			return invalid(e, "kind", "a node event without its fields")
+		}
+		in.node(e)
+	case history.KindReplica:
+		return in.replica(e)
+	case history.KindSettled:
+		if e.Settled == nil {
+			return invalid(e, "kind", "a settled event without its fields")
+		}
+		in.partition(e.Settled.Partition).settled = e.Settled
+	default:
+		return invalid(e, "kind", "%d is no kind of event", e.Kind)
+	}
+	return nil
+}
+
+func invalid(e *history.Event, field, format string, args ...any) error {
+	return &InvalidError{Seq: e.Seq, Field: field, Msg: fmt.Sprintf(format, args...)}
+}
+
+func (in *intake) partition(name string) *partition {
+	p := in.partitions[name]
+	if p == nil {
+		p = newPartition(name)
+		in.partitions[name] = p
+	}
+	return p
+}
+
+func (in *intake) invoke(e *history.Event) error {
+	q := &e.Op
+	proc := in.processes[e.Process]
+	switch {
+	case proc.busy:
+		return invalid(e, "process", "process %d calls again before the operation that it called at %d has returned", e.Process,
+			proc.partition.ops[proc.op].call)
+	case proc.retired:
+		return invalid(e, "process", "process %d calls after an operation of unknown outcome: use a new process", e.Process)
+	case q.Partition == "":
+		return invalid(e, "partition", "is empty")
+	case q.Type < history.Produce || q.Type > history.End:
+		return invalid(e, "op", "%d is no operation", q.Type)
+	case q.Type == history.Produce && len(q.Values) == 0:
+		return invalid(e, "values", "is empty: a produce has at least one value")
+	case q.Type == history.Produce && (q.Acks < -1 || q.Acks > 1):
+		return invalid(e, "acks", "%d is none of -1 (all), 0, 1", q.Acks)
+	case q.Type == history.Fetch && q.From < 0:
+		return invalid(e, "from", "%d is negative", q.From)
+	}
+	p := in.partition(q.Partition)
+	id, twice, unique := p.invoke(e)
+	if !unique {
+		return invalid(e, "values", "%q is produced twice to %s: values must be unique", twice, q.Partition)
+	}
+	in.processes[e.Process] = process{partition: p, op: id, busy: true}
+	return nil
+}
+
+func (in *intake) ret(e *history.Event) error {
+	q := &e.Op
+	proc := in.processes[e.Process]
+	if !proc.busy {
+		return invalid(e, "process", "process %d returns without having called", e.Process)
+	}
+	o := &proc.partition.ops[proc.op]
+	switch {
+	case q.Partition != proc.partition.name:
+		return invalid(e, "partition", "%q returns, %q was called", q.Partition, proc.partition.name)
+	case q.Type != o.kind:
+		return invalid(e, "op", "%s returns, %s was called", q.Type, o.kind)
+	case e.Time < o.callTime:
+		return invalid(e, "time", "%d is before the call's %d", e.Time, o.callTime)
+	}
+	if e.Kind == history.OK {
+		if err := checkAnswer(e); err != nil {
+			return err
+		}
+	}
+	in.count(o, e)
+	proc.partition.ret(proc.op, e)
+	in.processes[e.Process] = process{retired: e.Kind == history.Info}
+	return nil
+}
+
+func checkAnswer(e *history.Event) error {
+	q := &e.Op
+	switch {
+	case q.Type == history.Produce && q.Offset < history.Unknown, q.Type == history.End && q.Offset < 0:
+		return invalid(e, "offset", "%d is negative", q.Offset)
+	case q.Type == history.Fetch && q.HighWatermark < 0:
+		return invalid(e, "hw", "%d is negative", q.HighWatermark)
+	}
+	for i := range q.Records {
+		if q.Records[i].Offset < 0 {
+			return invalid(e, "records", "offset %d is negative", q.Records[i].Offset)
+		}
+	}
+	return nil
+}
+
+func (in *intake) count(o *op, e *history.Event) {
+	ev := &in.evidence
+	switch {
+	case e.Kind == history.Info:
+		ev.Unknown++
+	case e.Kind == history.Fail:
+		ev.Failed++
+	case o.kind == history.Produce && e.Op.Offset == history.Unknown:
+		ev.Unknown++
+	case o.kind == history.Produce:
+		ev.Acked++
+	case o.final || e.Op.Final:
+		ev.FinalReads++
+	default:
+		ev.Reads++
+	}
+}
+
+func (in *intake) fault(e *history.Event) error {
+	f := e.Fault
+	if f == nil {
+		return invalid(e, "kind", "a fault event without its fields")
+	}
+	i := slices.IndexFunc(in.faults, func(g *fault) bool { return g.ID == f.ID })
+	switch {
+	case f.Phase == history.Begin && i >= 0:
+		return invalid(e, "id", "fault %d begins twice", f.ID)
+	case f.Phase == history.Begin:
+		in.faults = append(in.faults, &fault{FaultEvent: *f, begin: e.Seq, beginTime: e.Time})
+
+	case i < 0:
+		return invalid(e, "id", "fault %d ends without having begun", f.ID)
+	case in.faults[i].over != 0:
+		return invalid(e, "id", "fault %d ends twice", f.ID)
+	default:
+		g := in.faults[i]
+		g.over, g.Evidence, g.Proven = e.Seq, f.Evidence, f.Proven
+		if len(f.Nodes) > 0 {
+			g.Nodes = f.Nodes
+		}
+	}
+	return nil
+}
+
+func (in *intake) replica(e *history.Event) error {
+	r := e.Replica
+	if r == nil {
+		return invalid(e, "kind", "a replica event without its fields")
+	}
+	p := in.partition(r.Partition)
+	i := slices.IndexFunc(p.replicas, func(o *history.Replica) bool { return o.Node == r.Node })
+	var entries []history.Record
+	if i >= 0 {
+		entries = p.replicas[i].Entries
+	}
+	last := int64(none)
+	if len(entries) > 0 {
+		last = entries[len(entries)-1].Offset
+	}
+	for _, x := range r.Entries {
+		if x.Offset <= last {
+			return invalid(e, "entries", "offset %d follows %d: offsets must rise", x.Offset, last)
+		}
+		last = x.Offset
+	}
+	if i < 0 {
+		c := *r
+		p.replicas = append(p.replicas, &c)
+		return nil
+	}
+	// A further piece of a long dump.
+	c := *r
+	c.Entries = append(entries, r.Entries...)
+	p.replicas[i] = &c
+	return nil
+}
+
+// sorted returns the partitions by name, numbers in the order of numbers.
+func (in *intake) sorted() []*partition {
+	ps := make([]*partition, 0, len(in.partitions))
+	for _, p := range in.partitions {
+		slices.SortFunc(p.replicas, func(a, b *history.Replica) int { return int(a.Node) - int(b.Node) })
+		ps = append(ps, p)
+	}
+	slices.SortFunc(ps, func(a, b *partition) int { return comparePartitions(a.name, b.name) })
+	return ps
+}
+
+func comparePartitions(a, b string) int {
+	ta, na := splitPartition(a)
+	tb, nb := splitPartition(b)
+	if c := strings.Compare(ta, tb); c != 0 {
+		return c
+	}
+	if len(na) != len(nb) {
+		return len(na) - len(nb)
+	}
+	return strings.Compare(na, nb)
+}
+
+func splitPartition(s string) (topic, number string) {
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}

@@ -1,0 +1,170 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+
+	"tidemark/checker/history"
+)
+
+// divergence is a run of offsets below the lowest high watermark at which replicas differ.
+type divergence struct {
+	from, to int64
+	// sides say which replicas hold what at from.
+	sides []side
+	hw    int64
+}
+
+type side struct {
+	nodes []int32
+	// record is nil where the replicas have none.
+	record *history.Record
+}
+
+// diverged compares the replicas below the lowest of their high watermarks: there every record is committed, so all must have the same.
+func (p *partition) diverged() []divergence {
+	if len(p.replicas) < 2 {
+		return nil
+	}
+	hw, start := p.replicas[0].HW, int64(0)
+	for _, r := range p.replicas {
+		hw = min(hw, r.HW)
+		if len(r.Entries) > 0 {
+			// A log may begin above 0; what one replica has deleted is not compared.
+			start = max(start, r.Entries[0].Offset)
+		}
+	}
+	var ds []divergence
+	at := make([]int, len(p.replicas))
+	for offset := start; offset < hw; offset++ {
+		var first *history.Record
+		differs := false
+		for i, r := range p.replicas {
+			for at[i] < len(r.Entries) && r.Entries[at[i]].Offset < offset {
+				at[i]++
+			}
+			var x *history.Record
+			if at[i] < len(r.Entries) && r.Entries[at[i]].Offset == offset {
+				x = &r.Entries[at[i]]
+			}
+			if i == 0 {
+				first = x
+			} else {
+				differs = differs || !sameRecord(first, x)
+			}
+		}
+		if !differs {
+			if first == nil {
+				break // no replica reaches further, whatever its high watermark says
+			}
+			continue
+		}
+		if n := len(ds); n > 0 && ds[n-1].to == offset {
+			ds[n-1].to++
+			continue
+		}
+		ds = append(ds, divergence{from: offset, to: offset + 1, sides: p.sides(offset), hw: hw})
+	}
+	return ds
+}
+
+func sameRecord(a, b *history.Record) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func (p *partition) sides(offset int64) []side {
+	var ss []side
+	for _, r := range p.replicas {
+		x := entryAt(r, offset)
+		i := slices.IndexFunc(ss, func(s side) bool { return sameRecord(s.record, x) })
+		if i < 0 {
+			i = len(ss)
+			ss = append(ss, side{record: x})
+		}
+		ss[i].nodes = append(ss[i].nodes, r.Node)
+	}
+	return ss
+}
+
+// observe collects what only node events and replicas show.
+func (in *intake) observe(p *partition) []Observation {
+	var os observations
+	x := in.index(p.name)
+	for _, b := range x.brokers() {
+		s := x.streams[b]
+		for i := range s.deeds {
+			d := &s.deeds[i]
+			switch {
+			case d.What == history.Truncated && d.To < d.From && d.To < d.HW:
+				os.add(TruncatedBelowHW, p.name, fmt.Sprintf("broker %d cut its log from %d to %d, below its high watermark %d, at %s", b, d.From,
+					d.To, d.HW, seconds(d.time)))
+			case d.What == history.HW && !afterCut(s, i):
+				os.add(HWRegression, p.name, fmt.Sprintf("the high watermark of broker %d fell from %d to %d in epoch %d at %s", b, d.From,
+					d.To, d.Epoch, seconds(d.time)))
+			}
+		}
+	}
+	p.reused(&os)
+	for _, r := range p.replicas {
+		if offset, ok := cacheBroken(r); ok {
+			os.add(EpochCacheBroken, p.name, fmt.Sprintf("the leader epoch cache of broker %d gives offset %d another epoch than its record",
+				r.Node, offset))
+		}
+	}
+	return os
+}
+
+// afterCut reports whether the fall of the high watermark is that of the truncation, restart or power failure just before it.
+func afterCut(s *stream, i int) bool {
+	if i == 0 {
+		return false
+	}
+	switch s.deeds[i-1].What {
+	case history.Truncated, history.PowerLoss, history.Recovered, history.RoleChanged:
+		return true
+	}
+	return false
+}
+
+// reused finds two records that have both offset and epoch in common: then no epoch rule can tell them apart.
+func (p *partition) reused(os *observations) {
+	for i, r := range p.replicas {
+		for _, x := range r.Entries {
+			for _, q := range p.replicas[:i] {
+				if y := entryAt(q, x.Offset); y != nil && y.Epoch == x.Epoch && y.Value != x.Value {
+					os.add(OffsetEpochReused, p.name, fmt.Sprintf("epoch %d, offset %d is %s on broker %d and %s on broker %d", x.Epoch, x.Offset,
+						y.Value, q.Node, x.Value, r.Node))
+				}
+			}
+		}
+	}
+}
+
+// cacheBroken returns the first offset whose record's epoch is not the one that the replica's leader epoch cache implies.
+func cacheBroken(r *history.Replica) (int64, bool) {
+	if len(r.Epochs) == 0 {
+		return 0, false
+	}
+	i := -1
+	for _, x := range r.Entries {
+		for i+1 < len(r.Epochs) && r.Epochs[i+1].Start <= x.Offset {
+			i++
+		}
+		if i < 0 || r.Epochs[i].Epoch != x.Epoch {
+			return x.Offset, true
+		}
+	}
+	return 0, false
+}
+
+type observations []Observation
+
+func (os *observations) add(a Anomaly, partition, text string) {
+	for i := range *os {
+		if o := &(*os)[i]; o.Anomaly == a && o.Partition == partition {
+			o.Count++
+			return
+		}
+	}
+	*os = append(*os, Observation{Anomaly: a, Partition: partition, Count: 1, First: text})
+}

@@ -1,0 +1,365 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tidemark/checker/history"
+)
+
+// maxTold bounds, for each anomaly of a partition, how many findings are told with all that the nodes did: nobody reads the
+// ten-thousandth story.
+const maxTold = 100
+
+// teller puts clues into words. Operations and node events are joined by partition, leader epoch and offset, never by time.
+type teller struct {
+	p      *partition
+	x      *nodeIndex
+	faults []*fault
+}
+
+func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }
+
+// sentence tells one clue; short leaves out what the nodes did.
+func (t *teller) sentence(c *clue, e excuse, short bool) string {
+	s := t.story(c, short)
+	if e.because != "" {
+		s += fmt.Sprintf("; allowed because %s: %s", e.because, e.detail)
+	}
+	return s + "."
+}
+
+func (t *teller) story(c *clue, short bool) string {
+	p := t.p
+	at := fmt.Sprintf("offset %d of %s", c.offset, p.name)
+	var text string
+	if len(c.values) > 0 {
+		text = p.values[c.values[0]].text
+	}
+	switch c.anomaly {
+	case LostAcked, ReadThenLost:
+		return t.lossStory(c, short)
+	case UncommittedRead:
+		if c.lost == none {
+			o := &p.ops[c.ops[0]]
+			return fmt.Sprintf("%s (%s) was returned to process %d at %s by broker %d in an answer whose high watermark was %d", at, text,
+				o.process, seconds(o.retTime), o.node, o.hw)
+		}
+		return t.lossStory(c, short)
+	case RereadDiffers:
+		return t.rereadStory(c, short)
+	case Phantom:
+		return t.phantomStory(c)
+	case Duplicate:
+		return fmt.Sprintf("%s of %s has two offsets, %d%s and %d%s", text, p.name, p.values[c.values[0]].offset,
+			t.claimed(c.values[0], p.values[c.values[0]].offset), c.offset, t.claimed(c.values[0], c.offset))
+	case OrderInversion:
+		return t.inversionStory(c)
+	case TornBatch:
+		o := &p.ops[c.ops[0]]
+		if c.within {
+			return fmt.Sprintf("the log of %s was said to end at %d, within the batch %s that process %d produced at once at %s", p.name, c.offset,
+				p.texts(o.first, o.count), o.process, seconds(o.callTime))
+		}
+		return fmt.Sprintf("the batch %s that process %d produced at once at %s is not whole in %s: %s", p.texts(o.first, o.count), o.process,
+			seconds(o.callTime), p.name, t.parts(o))
+	case NonmonotonicFetch:
+		o := &p.ops[c.ops[0]]
+		return fmt.Sprintf("process %d asked %s for records from %d on and at %s got some that are not consecutive from there: %s", o.process, p.name,
+			o.offset, seconds(o.retTime), p.witness(c.ops[0]).Operation)
+	case EpochRegression:
+		o := &p.ops[c.ops[0]]
+		return fmt.Sprintf("in the answer that process %d got at %s the record at %s has a lower leader epoch than the one before it", o.process,
+			seconds(o.retTime), at)
+	case Hole:
+		return t.holeStory(c)
+	case EndRegression, StaleRead:
+		return t.regressionStory(c, short)
+	}
+	return at
+}
+
+// claimed says who knows that a value is at an offset.
+func (t *teller) claimed(v int32, offset int64) string {
+	p := t.p
+	if r := p.readAt(v, offset); r != none {
+		return fmt.Sprintf(" (read by process %d at %s)", p.ops[r].process, seconds(p.ops[r].retTime))
+	}
+	if a := p.acked(v); a != none && p.ops[a].offset+int64(p.values[v].pos) == offset {
+		return fmt.Sprintf(" (acked to process %d at %s)", p.ops[a].process, seconds(p.ops[a].retTime))
+	}
+	return ""
+}
+
+// produced says how a value came to its offset: acked, or of unknown outcome, with the ISR if a node told.
+func (t *teller) produced(v int32) string {
+	p := t.p
+	if a := p.acked(v); a != none {
+		s := fmt.Sprintf("was acked to process %d at %s", p.ops[a].process, seconds(p.ops[a].retTime))
+		if isr := t.ackISR(v); isr != "" {
+			s += " (ISR " + isr + ")"
+		}
+		return s
+	}
+	if id := p.values[v].op; id != none {
+		return fmt.Sprintf("was produced by process %d at %s without a known outcome", p.ops[id].process, seconds(p.ops[id].callTime))
+	}
+	return "was produced by nobody"
+}
+
+func (t *teller) ackISR(v int32) string {
+	l := t.p.lossOf(v)
+	as := t.x.acksOf(l.offset, l.epoch, l.others)
+	if len(as) == 0 || slices.ContainsFunc(as, func(a ackSpan) bool { return !slices.Equal(a.isr, as[0].isr) }) {
+		return ""
+	}
+	return ids(as[0].isr)
+}
+
+func ids(ns []int32) string {
+	s := make([]string, len(ns))
+	for i, n := range ns {
+		s[i] = fmt.Sprint(n)
+	}
+	return strings.Join(s, ",")
+}
+
+func (t *teller) readBy(v int32, offset int64) string {
+	r := t.p.readAt(v, offset)
+	if r == none {
+		return ""
+	}
+	return fmt.Sprintf("read by process %d at %s", t.p.ops[r].process, seconds(t.p.ops[r].retTime))
+}
+
+func (t *teller) lossStory(c *clue, short bool) string {
+	p, v := t.p, c.values[0]
+	s := fmt.Sprintf("offset %d of %s (%s) %s", c.offset, p.name, p.values[v].text, t.produced(v))
+	if r := t.readBy(v, c.offset); r != "" {
+		s += " and " + r
+	}
+	if !short {
+		if did := t.deeds(v); did != "" {
+			s += "; " + did
+			return s + ", and " + t.whereNow(v)
+		}
+	}
+	return s + "; " + t.whereNow(v)
+}
+
+func (t *teller) rereadStory(c *clue, short bool) string {
+	p := t.p
+	var reads []string
+	for _, v := range c.values {
+		how := t.readBy(v, c.offset)
+		if how == "" {
+			how = strings.TrimPrefix(t.produced(v), "was ")
+		}
+		reads = append(reads, fmt.Sprintf("%s (%s)", p.values[v].text, how))
+	}
+	s := fmt.Sprintf("offset %d of %s had two values: %s", c.offset, p.name, strings.Join(reads, ", then "))
+	if len(c.values) > 2 {
+		s = strings.Replace(s, "two values", fmt.Sprint(len(c.values), " values"), 1)
+	}
+	if !short && c.lost != none {
+		if did := t.deeds(c.lost); did != "" {
+			s += "; " + did
+		}
+	}
+	return s
+}
+
+func (t *teller) phantomStory(c *clue) string {
+	p, v := t.p, c.values[0]
+	val := &p.values[v]
+	by := &p.ops[val.seenBy]
+	s := fmt.Sprintf("%s was read at offset %d of %s by process %d at %s", val.text, val.offset, p.name, by.process, seconds(by.retTime))
+	switch {
+	case val.op == none:
+		return s + ", and nobody produced it"
+	case p.ops[val.op].out == failed:
+		return fmt.Sprintf("%s, and its produce by process %d had certainly failed at %s", s, p.ops[val.op].process, seconds(p.ops[val.op].retTime))
+	}
+	return fmt.Sprintf("%s, before process %d called its produce at %s", s, p.ops[val.op].process, seconds(p.ops[val.op].callTime))
+}
+
+func (t *teller) inversionStory(c *clue) string {
+	p := t.p
+	o := &p.ops[c.ops[len(c.ops)-1]]
+	first := &p.ops[c.ops[0]]
+	s := fmt.Sprintf("%s was produced to %s by process %d at %s and got offset %d, ", p.texts(o.first, o.count), p.name, o.process,
+		seconds(o.callTime), o.offset)
+	if len(c.ops) == 1 {
+		return s + "below an end that had been proved before"
+	}
+	if first.kind == history.Produce {
+		return s + fmt.Sprintf("below offset %d of %s, which had been acked to process %d before, at %s", first.offset+int64(first.count)-1,
+			p.values[first.first+first.count-1].text, first.process, seconds(first.retTime))
+	}
+	return s + fmt.Sprintf("although process %d had seen a log of %d records before, at %s", first.process, first.proves(), seconds(first.retTime))
+}
+
+func (t *teller) parts(o *op) string {
+	var in, out []string
+	for v := o.first; v < o.first+o.count; v++ {
+		val := &t.p.values[v]
+		switch {
+		case t.p.inFinal(v) || !t.p.ended && val.seenBy != none:
+			in = append(in, fmt.Sprintf("%s is at %d", val.text, val.offset))
+		case val.offset == none:
+			out = append(out, val.text+" is nowhere")
+		default:
+			out = append(out, fmt.Sprintf("%s is not at %d", val.text, val.offset))
+		}
+	}
+	const most = 6
+	all := append(in, out...)
+	if len(all) > most {
+		all = append(all[:most], "...")
+	}
+	return strings.Join(all, ", ")
+}
+
+func (t *teller) holeStory(c *clue) string {
+	p := t.p
+	if len(c.ops) == 0 {
+		return fmt.Sprintf("offset %d of %s has no value that anybody can have produced", c.offset, p.name)
+	}
+	o := &p.ops[c.ops[0]]
+	if o.kind == history.Fetch && o.bad == emptyBelowHW {
+		return fmt.Sprintf("process %d asked broker %d for offset %d of %s and at %s got nothing, in an answer whose high watermark was %d",
+			o.process, o.node, c.offset, p.name, seconds(o.retTime), o.hw)
+	}
+	return fmt.Sprintf("process %d saw a log of %d records in %s at %s, but nobody can have produced the one at offset %d", o.process, o.proves(),
+		p.name, seconds(o.retTime), c.offset)
+}
+
+func (t *teller) regressionStory(c *clue, short bool) string {
+	p := t.p
+	// The two operations in order of their calls: who proved the end, and who was told less. They may overlap no more than a call.
+	prover, late := &p.ops[c.ops[0]], &p.ops[c.ops[len(c.ops)-1]]
+	what := "was told an end of"
+	if late.final {
+		what = "found at the end of the run a log of"
+	}
+	s := fmt.Sprintf("process %d %s %d for %s at %s, after an end of %d had been proved to process %d at %s", late.process, what, c.offset,
+		p.name, seconds(late.retTime), c.proved, prover.process, seconds(prover.retTime))
+	if late.node != history.Unknown && !late.final {
+		s += fmt.Sprintf(" (broker %d answered)", late.node)
+	}
+	if !short && late.final {
+		if did := t.cuts(c.offset, history.Unknown); did != "" {
+			s += "; " + did
+		}
+	}
+	return s
+}
+
+// deeds tells what the nodes did to a value's record.
+func (t *teller) deeds(v int32) string { return t.cuts(t.p.values[v].offset, t.p.epochOf(v)) }
+
+// cuts tells, broker by broker, who removed the record and who led without it.
+func (t *teller) cuts(offset int64, epoch int32) string {
+	var told []string
+	for _, b := range t.x.brokers() {
+		s := t.x.streams[b]
+		var did []string
+		for i := range s.deeds {
+			d := &s.deeds[i]
+			switch {
+			case d.What == history.Truncated && d.To <= offset && offset < d.From && s.held(i, offset, epoch):
+				did = append(did, cut(d))
+			case d.What == history.PowerLoss && d.To <= offset && (d.From > offset || d.From == history.Unknown) && s.held(i, offset, epoch):
+				did = append(did, fmt.Sprintf("lost its log from %d on in a power failure%s", d.To, t.powerTime(b, d)))
+			case d.What == history.RoleChanged && d.Role == "leader" && len(did) > 0 && d.Epoch > epoch && !s.held(i, offset, epoch):
+				did = append(did, fmt.Sprintf("was elected at %s (epoch %d)", seconds(d.time), d.Epoch))
+			}
+		}
+		if len(did) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(did, func(s string) bool { return strings.HasPrefix(s, "was elected") }) {
+			if e := t.x.firstElection(b, epoch); e != nil && !s.led() {
+				did = append(did, fmt.Sprintf("was elected at %s (epoch %d)", seconds(e.time), e.epoch))
+			}
+		}
+		told = append(told, fmt.Sprintf("broker %d %s", b, strings.Join(did, ", ")))
+	}
+	return strings.Join(told, "; ")
+}
+
+// led reports whether the broker itself told that it led.
+func (s *stream) led() bool {
+	return slices.ContainsFunc(s.deeds, func(d deed) bool { return d.What == history.RoleChanged && d.Role == "leader" })
+}
+
+func cut(d *deed) string {
+	s := fmt.Sprintf("cut its log to %d at %s", d.To, seconds(d.time))
+	if d.Leader != history.Unknown {
+		s += fmt.Sprintf(" on becoming follower of %d", d.Leader)
+	}
+	why := fmt.Sprintf("high watermark %d", d.HW)
+	if d.Why != "" && d.Why != "high watermark" {
+		why = d.Why + ", " + why
+	}
+	return s + " (" + why + ")"
+}
+
+// powerTime is when a power failure was asked for: its report comes only with the next start.
+func (t *teller) powerTime(broker int32, d *deed) string {
+	if f := powerFault(t.faults, broker, d.seq); f != nil {
+		return " at " + seconds(f.beginTime)
+	}
+	return ""
+}
+
+// whereNow tells where a lost record still is.
+func (t *teller) whereNow(v int32) string {
+	p := t.p
+	val := &p.values[v]
+	var on []int32
+	for _, r := range p.replicas {
+		if x := entryAt(r, val.offset); x != nil && x.Value == val.text {
+			on = append(on, r.Node)
+		}
+	}
+	s := "the final log ends at " + fmt.Sprint(p.end)
+	if w := p.finalAt(val.offset); w != none {
+		s = fmt.Sprintf("offset %d now holds %s", val.offset, p.values[w].text)
+		if p.values[w].epoch != history.Unknown {
+			s += fmt.Sprintf(" (epoch %d)", p.values[w].epoch)
+		}
+	}
+	switch {
+	case len(p.replicas) == 0:
+		return s
+	case len(on) > 0:
+		return fmt.Sprintf("%s and the record is only on %s", s, brokers(on))
+	case p.finalAt(val.offset) != none:
+		return s + " and the record is on no replica"
+	}
+	return "the record is on no replica"
+}
+
+// diverged tells a divergence.
+func (t *teller) diverged(d *divergence) string {
+	var sides []string
+	for _, s := range d.sides {
+		what := "nothing"
+		if s.record != nil {
+			what = fmt.Sprintf("%s (epoch %d)", s.record.Value, s.record.Epoch)
+		}
+		sides = append(sides, fmt.Sprintf("%s on %s", what, brokers(s.nodes)))
+	}
+	where := fmt.Sprintf("offset %d", d.from)
+	if d.to-d.from > 1 {
+		where = fmt.Sprintf("offsets %d to %d", d.from, d.to-1)
+	}
+	s := fmt.Sprintf("at %s of %s, below every replica's high watermark (the lowest is %d), the replicas differ: %s", where, t.p.name, d.hw,
+		strings.Join(sides, ", "))
+	if d.to-d.from > 1 {
+		s += fmt.Sprintf(" at %d", d.from)
+	}
+	return s
+}
