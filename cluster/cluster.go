@@ -40,6 +40,8 @@ type Config struct {
 	Rules   rules.Set
 	// Settings are the nodes' settings.
 	Settings node.Settings
+	// Hold makes nodes that move only by commands, for a [Stage].
+	Hold bool
 	// Binary names the executable that nodes run; "" lets the backend find or build one.
 	Binary string
 }
@@ -70,8 +72,8 @@ type Cluster interface {
 	Dial(ctx context.Context, to int32) (net.Conn, error)
 	// Bootstrap is where clients on this machine reach each broker.
 	Bootstrap() []string
-	// Start starts a broker that is down and returns when its process is ready.
-	Start(ctx context.Context, n NodeID) error
+	// Start starts a broker that is down and returns when its process is ready, with what that found on its disk.
+	Start(ctx context.Context, n NodeID) ([]control.Event, error)
 	// Stop ends a broker's process. For Power, cut says what survives of each log; nil: nothing unflushed.
 	Stop(ctx context.Context, n NodeID, how How, cut map[string]schedule.Cut) (Evidence, error)
 	// Pause freezes a broker's process or lets it go on.
@@ -80,7 +82,8 @@ type Cluster interface {
 	Links(ctx context.Context, cut []Link) (Evidence, error)
 	// Control gives a node a command over its control connection. Most commands need a node that holds its messages.
 	Control(ctx context.Context, n NodeID, c control.Command) (control.Reply, error)
-	// Events has what the nodes report, from the beginning of the cluster on. It is closed by Close.
+	// Events has what the nodes report in a free run, from the beginning of the cluster on, each node's in its own order.
+	// Somebody has to read it. It is closed by Close.
 	Events() <-chan control.Event
 	// Close ends every process and leaves nothing behind but the folder of the run.
 	Close(ctx context.Context) error

@@ -83,7 +83,13 @@ func newShell(self control.NodeID, hold bool, core inbox.Core, out io.Writer, lo
 		fates: map[control.Message]control.Fate{}, awaited: map[control.Message][]chan<- control.Reply{}, sent: map[control.Message]replica.Message{}}
 }
 
-func (s *shell) now() replica.Time { return replica.Time(time.Since(s.began)) }
+// now is the cores' time. Under hold it stands still.
+func (s *shell) now() replica.Time {
+	if s.hold {
+		return 0
+	}
+	return replica.Time(time.Since(s.began))
+}
 
 // Deliver is what kafka's servers put requests in with.
 func (s *shell) Deliver(m replica.Message, reply func(replica.Message)) {

@@ -1,0 +1,375 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"tidemark/checker/history"
+	"tidemark/cluster"
+	"tidemark/cluster/binary"
+	"tidemark/nemesis/schedule"
+	"tidemark/node"
+	"tidemark/node/control"
+	"tidemark/node/replica"
+)
+
+// Cluster is a cluster of child processes. It satisfies cluster.Cluster.
+type Cluster struct {
+	config cluster.Config
+	binary string
+	ids    []cluster.NodeID // brokers, sorted
+	links  map[cluster.Link]*link
+	gates  map[cluster.Link]*gate
+
+	mu     sync.Mutex
+	nodes  map[cluster.NodeID]*member
+	cut    []cluster.Link
+	closed bool
+
+	events  chan control.Event
+	stopped chan struct{} // closed by Close: events are no longer wanted
+	readers sync.WaitGroup
+}
+
+// member is a node, whether its process runs or not.
+type member struct {
+	mu     sync.Mutex // one change at a time
+	child  *child     // nil: down
+	starts int32
+	cut    map[string]schedule.Cut // of a power failure before the next start; nil: none
+	paused bool
+}
+
+var _ cluster.Cluster = (*Cluster)(nil)
+
+// Open starts a controller and all brokers. It returns when every process is ready; they find each other by themselves.
+func Open(ctx context.Context, c cluster.Config) (*Cluster, error) {
+	path, err := binary.Find(ctx, binary.Options{Path: c.Binary})
+	if err != nil {
+		return nil, err
+	}
+	k := &Cluster{config: c, binary: path, ids: slices.Clone(c.Brokers), links: map[cluster.Link]*link{}, gates: map[cluster.Link]*gate{},
+		nodes: map[cluster.NodeID]*member{control.Controller: {}}, events: make(chan control.Event, 1024), stopped: make(chan struct{})}
+	slices.Sort(k.ids)
+	for _, n := range k.ids {
+		k.nodes[n] = &member{}
+	}
+	if err := k.open(ctx); err != nil {
+		return nil, errors.Join(err, k.Close(context.WithoutCancel(ctx)))
+	}
+	return k, nil
+}
+
+func (k *Cluster) open(ctx context.Context) error {
+	all := append([]cluster.NodeID{cluster.ClientsID, control.Controller}, k.ids...)
+	for _, from := range all {
+		for _, to := range all {
+			k.gates[cluster.Link{From: from, To: to}] = newGate()
+		}
+	}
+	for _, from := range all {
+		for _, to := range all {
+			if from == to || to == cluster.ClientsID || from == cluster.ClientsID && to == control.Controller {
+				continue
+			}
+			l, err := newLink(k.gates[cluster.Link{From: from, To: to}], k.gates[cluster.Link{From: to, To: from}])
+			if err != nil {
+				return err
+			}
+			k.links[cluster.Link{From: from, To: to}] = l
+		}
+	}
+	if _, err := k.Start(ctx, control.Controller); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(k.ids))
+	for i, n := range k.ids {
+		wg.Go(func() { _, errs[i] = k.Start(ctx, n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Brokers lists the brokers' ids.
+func (k *Cluster) Brokers() []int32 {
+	ids := make([]int32, len(k.ids))
+	for i, n := range k.ids {
+		ids[i] = int32(n)
+	}
+	return ids
+}
+
+// Dial connects a client to a broker.
+func (k *Cluster) Dial(ctx context.Context, to int32) (net.Conn, error) {
+	l := k.links[cluster.Link{From: cluster.ClientsID, To: cluster.NodeID(to)}]
+	if l == nil {
+		return nil, fmt.Errorf("no broker %d", to)
+	}
+	return l.dial(ctx)
+}
+
+// Bootstrap lists the addresses at which clients reach the brokers.
+func (k *Cluster) Bootstrap() []string {
+	addresses := make([]string, len(k.ids))
+	for i, n := range k.ids {
+		addresses[i] = k.links[cluster.Link{From: cluster.ClientsID, To: n}].address()
+	}
+	return addresses
+}
+
+// Events has what the nodes report.
+func (k *Cluster) Events() <-chan control.Event { return k.events }
+
+func (k *Cluster) tell(e control.Event) {
+	if k.config.Hold {
+		return // a stage has them from the replies
+	}
+	select {
+	case k.events <- e:
+	case <-k.stopped:
+	}
+}
+
+func (k *Cluster) member(n cluster.NodeID) (*member, error) {
+	m := k.nodes[n]
+	if m == nil {
+		return nil, fmt.Errorf("no node %s", n)
+	}
+	return m, nil
+}
+
+// Start starts a node that is down.
+func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event, error) {
+	m, err := k.member(n)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.child != nil {
+		return nil, nil
+	}
+	k.mu.Lock()
+	closed := k.closed
+	if !closed {
+		k.readers.Add(1)
+	}
+	k.mu.Unlock()
+	if closed {
+		return nil, errors.New("the cluster is closed")
+	}
+	m.starts++
+	c, err := startChild(ctx, k.binary, dataDir(k.config.Dir, n), k.args(n, m), k.tell)
+	if err != nil {
+		k.readers.Done()
+		return nil, fmt.Errorf("starting %s: %w", nodeName(n), err)
+	}
+	go func() {
+		<-c.ended
+		k.readers.Done()
+	}()
+	m.child, m.cut, m.paused = c, nil, false
+	for at, l := range k.links {
+		if at.To == n {
+			l.leadTo(c.ready.Listen)
+		}
+	}
+	for _, e := range c.ready.Recovered {
+		k.tell(e)
+	}
+	return c.ready.Recovered, nil
+}
+
+// args is the command line of a node.
+func (k *Cluster) args(n cluster.NodeID, m *member) []string {
+	peers := map[control.NodeID]string{}
+	for _, to := range k.ids {
+		if to != n {
+			peers[to] = k.links[cluster.Link{From: n, To: to}].address()
+		}
+	}
+	const anyPort = "127.0.0.1:0"
+	dir := dataDir(k.config.Dir, n)
+	if n == control.Controller {
+		c := node.ControllerConfig{Listen: anyPort, Control: anyPort, Brokers: k.ids, Peers: peers, Dir: dir, Hold: k.config.Hold,
+			Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings}
+		return append([]string{"controller"}, c.Args()...)
+	}
+	c := node.BrokerConfig{ID: n, Listen: anyPort, Control: anyPort, Advertise: k.links[cluster.Link{From: cluster.ClientsID, To: n}].address(),
+		Controller: k.links[cluster.Link{From: n, To: control.Controller}].address(), Peers: peers, Dir: dir, Hold: k.config.Hold,
+		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
+	if m.cut != nil {
+		c.PowerCut = map[string]replica.LogCut{}
+		for p, cut := range m.cut {
+			c.PowerCut[p] = replica.LogCut{Keep: cut.Keep, Torn: cut.Torn}
+		}
+	}
+	return append([]string{"node"}, c.Args(k.ids)...)
+}
+
+// stopWithin is how long a clean shutdown may take before the process is killed.
+const stopWithin = 10 * time.Second
+
+// Stop ends a node's process.
+func (k *Cluster) Stop(ctx context.Context, n cluster.NodeID, how cluster.How, cut map[string]schedule.Cut) (cluster.Evidence, error) {
+	m, err := k.member(n)
+	if err != nil {
+		return cluster.Evidence{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if how == cluster.Power {
+		if m.cut = cut; m.cut == nil {
+			m.cut = map[string]schedule.Cut{}
+		}
+	}
+	c := m.child
+	if c == nil {
+		return cluster.Measured("process", "already down"), nil
+	}
+	m.child = nil
+	for at, l := range k.links {
+		if at.To == n {
+			l.leadTo("")
+		}
+	}
+	if how == cluster.Clean {
+		ctx, cancel := context.WithTimeout(ctx, stopWithin)
+		defer cancel()
+		if err := c.stop(ctx); err != nil {
+			return cluster.Evidence{}, fmt.Errorf("stopping %s: %w", nodeName(n), err)
+		}
+	} else {
+		c.kill()
+	}
+	return k.gone(ctx, c), nil
+}
+
+// gone measures that a process has ended and that nobody listens where it did.
+func (k *Cluster) gone(ctx context.Context, c *child) cluster.Evidence {
+	var exit *exec.ExitError
+	how := "exit code 0"
+	if errors.As(c.err, &exit) {
+		how = exit.Error()
+	}
+	e := cluster.Measured("process ended", how)
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", c.ready.Listen)
+	if err == nil {
+		_ = conn.Close()
+		e.Proven = false
+		return e
+	}
+	e.Measured = append(e.Measured, history.Measurement{Name: "connect to its port", Value: err.Error()})
+	return e
+}
+
+// Pause freezes a node's process or lets it go on.
+func (k *Cluster) Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster.Evidence, error) {
+	m, err := k.member(n)
+	if err != nil {
+		return cluster.Evidence{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.child == nil {
+		if on {
+			return cluster.Evidence{}, fmt.Errorf("%s is down: it cannot be paused", nodeName(n))
+		}
+		return cluster.Evidence{Proven: true}, nil
+	}
+	e, err := m.child.pause(ctx, on)
+	if err == nil {
+		m.paused = on
+	}
+	return e, err
+}
+
+// Links cuts the links named and opens all others. The evidence counts the bytes that the links cut until now have held.
+func (k *Cluster) Links(_ context.Context, cut []cluster.Link) (cluster.Evidence, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range cut {
+		if k.gates[l] == nil || l.From == l.To {
+			return cluster.Evidence{}, fmt.Errorf("no link from %s to %s", l.From, l.To)
+		}
+	}
+	var e cluster.Evidence
+	e.Proven = len(k.cut) == 0
+	for _, l := range k.cut {
+		held := k.gates[l].set(slices.Contains(cut, l))
+		e.Proven = e.Proven || held > 0
+		e.Measured = append(e.Measured, history.Measurement{Name: fmt.Sprintf("bytes held from %s to %s", linkEnd(l.From), linkEnd(l.To)), Value: fmt.Sprint(held)})
+	}
+	for _, l := range cut {
+		k.gates[l].set(true)
+	}
+	k.cut = slices.Clone(cut)
+	return e, nil
+}
+
+func linkEnd(n cluster.NodeID) string {
+	if n == cluster.ClientsID {
+		return "clients"
+	}
+	return n.String()
+}
+
+// Control gives a node a command.
+func (k *Cluster) Control(ctx context.Context, n cluster.NodeID, c control.Command) (control.Reply, error) {
+	m, err := k.member(n)
+	if err != nil {
+		return control.Reply{}, err
+	}
+	m.mu.Lock()
+	child := m.child
+	m.mu.Unlock()
+	if child == nil {
+		return control.Reply{}, fmt.Errorf("%s is down", nodeName(n))
+	}
+	reply, err := child.commands.Do(ctx, c)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", nodeName(n), err)
+	}
+	return reply, err
+}
+
+// Close ends every process and every link. The folder of the run stays.
+func (k *Cluster) Close(ctx context.Context) error {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return nil
+	}
+	k.closed = true
+	k.mu.Unlock()
+	close(k.stopped)
+	var wg sync.WaitGroup
+	for _, m := range k.nodes {
+		wg.Go(func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if m.child != nil {
+				m.child.kill()
+				m.child = nil
+			}
+		})
+	}
+	wg.Wait()
+	for _, g := range k.gates {
+		g.set(false) // who waits in front of a cut link goes on, and finds it closed
+	}
+	for _, l := range k.links {
+		l.close()
+	}
+	k.readers.Wait()
+	close(k.events)
+	return nil
+}
