@@ -42,7 +42,7 @@ func (p *player) start(ctx context.Context, n control.NodeID) error {
 	if err := p.cuts(ctx); err != nil { // the process has forgotten whom it cannot hear
 		return err
 	}
-	if p.file.Rules(p.protocol).Registration == rules.KRaft {
+	if p.rules.Registration == rules.KRaft {
 		if fenced, err := p.fenced(ctx, n); err != nil {
 			return err
 		} else if !fenced {

@@ -22,11 +22,11 @@ type Result struct {
 	Inconclusive string
 }
 
-// Play plays the schedule on a stage under a protocol, from the settling before the first step to the dumps after the last,
+// Play plays the schedule on a stage, as it is written for a protocol, under the rules that the stage's nodes have, from the settling before the first step to the dumps after the last,
 // and records the history. An error is the stage's or the sink's; a step that cannot happen is no error, but makes the
 // result inconclusive.
-func Play(ctx context.Context, f *File, protocol rules.Protocol, stage Stage, sink history.Sink) (*Result, error) {
-	p := &player{file: f, protocol: protocol, stage: stage, sink: sink,
+func Play(ctx context.Context, f *File, protocol rules.Protocol, set rules.Set, stage Stage, sink history.Sink) (*Result, error) {
+	p := &player{file: f, protocol: protocol, rules: set, stage: stage, sink: sink,
 		nodes: map[control.NodeID]*broker{}, open: map[string]*operation{}}
 	for _, n := range slices.Sorted(slices.Values(f.Cluster.Replicas)) {
 		p.ids = append(p.ids, n)
@@ -62,6 +62,7 @@ type operation struct {
 type player struct {
 	file       *File
 	protocol   rules.Protocol
+	rules      rules.Set
 	stage      Stage
 	sink       history.Sink
 	ids        []control.NodeID // sorted

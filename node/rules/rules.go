@@ -163,7 +163,11 @@ func Parse(p Protocol, without, settings []string) (Set, error) {
 	if p.Index() < 0 {
 		return Set{}, fmt.Errorf("unknown protocol %q: want one of %s", p, joined(Protocols()))
 	}
-	s := Of(p)
+	return Of(p).With(without, settings)
+}
+
+// With is the set with rules taken away and then set, as [Parse] does.
+func (s Set) With(without, settings []string) (Set, error) {
 	for _, name := range without {
 		if err := s.set(name, "off"); err != nil {
 			return Set{}, err

@@ -1,0 +1,271 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tidemark/checker"
+	"tidemark/checker/history"
+	"tidemark/cluster"
+	"tidemark/cluster/process"
+	"tidemark/cluster/sim"
+	"tidemark/nemesis/schedule"
+	"tidemark/node"
+	"tidemark/node/control"
+	"tidemark/node/rules"
+	"tidemark/results"
+)
+
+// Backend is where nodes run.
+type Backend string
+
+// The backends.
+const (
+	OnSim     Backend = "sim"     // in this process, without sockets, files or clock
+	OnProcess Backend = "process" // child processes on loopback
+	OnDocker  Backend = "docker"  // containers
+)
+
+// Backends lists the backends.
+func Backends() []Backend { return []Backend{OnProcess, OnDocker, OnSim} }
+
+// ParseBackend accepts the names of [Backends].
+func ParseBackend(s string) (Backend, error) {
+	if slices.Contains(Backends(), Backend(s)) {
+		return Backend(s), nil
+	}
+	return "", fmt.Errorf("unknown backend %q: want process, docker or sim", s)
+}
+
+// ReproduceConfig says which schedules are played, under which protocols, and where.
+type ReproduceConfig struct {
+	Schedules []*schedule.File
+	Protocols []rules.Protocol
+	On        Backend
+	// Repeat plays each cell so often; 0 is once.
+	Repeat int
+	// Without and Rules change the rules of every protocol, as rules.Parse takes them. What is expected stays.
+	Without, Rules []string
+	// Root is where the folder of the run is made; "" is results.Root.
+	Root string
+	// Binary names the executable that nodes run; "": found or built.
+	Binary string
+	// Done is called after each cell, in order, if it is not nil.
+	Done func(Cell)
+}
+
+// Cell is one schedule played under one protocol.
+type Cell struct {
+	Schedule string         `json:"schedule"`
+	Protocol rules.Protocol `json:"protocol"`
+	Backend  Backend        `json:"backend"`
+	// Expected and Observed are a verdict, with its reason where there is one.
+	Expected string `json:"expected"`
+	Observed string `json:"observed"`
+	// Findings are what was found that the schedule's expectation speaks of, sorted: "lost-acked m1".
+	Findings  []string        `json:"findings"`
+	Porcupine checker.Outcome `json:"porcupine"`
+	OK        bool            `json:"ok"`
+	Seconds   float64         `json:"seconds"`
+
+	// Why says what differs from what was expected, "" if nothing does.
+	Why string `json:"-"`
+	// ExpectedFindings are those of the schedule.
+	ExpectedFindings []string         `json:"-"`
+	Played           *schedule.Result `json:"-"`
+	Checked          *checker.Result  `json:"-"`
+	File             *schedule.File   `json:"-"`
+	Folder           string           `json:"-"`
+}
+
+// Reproduce plays every schedule under every protocol and compares what is found with what is expected. An error means
+// that the harness failed; cells that were done before it are returned too.
+func Reproduce(ctx context.Context, c ReproduceConfig) ([]Cell, error) {
+	folder, err := results.Create(rootOr(c.Root), "reproduce")
+	if err != nil {
+		return nil, err
+	}
+	var cells []Cell
+	for i := range max(c.Repeat, 1) {
+		for _, f := range c.Schedules {
+			for _, p := range c.Protocols {
+				name := fmt.Sprintf("%s-%s", f.Name, p)
+				if c.Repeat > 1 {
+					name += fmt.Sprintf("-%d", i+1)
+				}
+				sub, err := folder.Sub(name)
+				if err != nil {
+					return cells, err
+				}
+				cell, err := c.cell(ctx, f, p, sub)
+				if err != nil {
+					return cells, fmt.Errorf("%s under %s on %s: %w", f.Name, p, c.On, err)
+				}
+				cells = append(cells, *cell)
+				if c.Done != nil {
+					c.Done(*cell)
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+func rootOr(root string) string {
+	if root == "" {
+		return results.Root
+	}
+	return root
+}
+
+// cell plays one schedule under one protocol and judges what came of it.
+func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, p rules.Protocol, folder results.Folder) (*Cell, error) {
+	began := time.Now()
+	set, err := f.Rules(p).With(c.Without, c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.WriteText(results.Schedule, f.String()); err != nil {
+		return nil, err
+	}
+	played, err := c.play(ctx, f, p, set, folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.WriteText(results.Transcript, played.Transcript); err != nil {
+		return nil, err
+	}
+	checked, err := Check(ctx, folder.File(results.History), checker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.WriteJSON(results.Result, checked); err != nil {
+		return nil, err
+	}
+	cell := &Cell{Schedule: f.Name, Protocol: p, Backend: c.On, Played: played, Checked: checked, File: f, Folder: folder.Path}
+	cell.compare(f.Expected(p))
+	cell.Seconds = time.Since(began).Seconds()
+	return cell, nil
+}
+
+// play plays the schedule on a new stage and records the history.
+func (c *ReproduceConfig) play(ctx context.Context, f *schedule.File, p rules.Protocol, set rules.Set, folder results.Folder) (_ *schedule.Result, err error) {
+	sink, err := history.Create(folder.File(results.History), scheduleHeader(f, p), history.Since(time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	var stage schedule.Stage
+	if c.On == OnSim {
+		stage, err = sim.NewStage(ctx, f.Cluster, set)
+	} else {
+		var s cluster.Stage
+		if s, err = c.openStage(ctx, f, set, folder); err == nil {
+			defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+		}
+		stage = s
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schedule.Play(ctx, f, p, set, stage, sink)
+}
+
+func (c *ReproduceConfig) openStage(ctx context.Context, f *schedule.File, set rules.Set, folder results.Folder) (cluster.Stage, error) {
+	topic, _, _ := strings.Cut(schedule.Partition, "-")
+	config := cluster.Config{Run: folder.ID, Dir: folder.File(results.Nodes), Brokers: f.Cluster.Replicas, Hold: true, Rules: set,
+		Topics: []node.Topic{{Name: topic, Partitions: [][]control.NodeID{f.Cluster.Replicas}}}, Settings: node.Defaults(), Binary: c.Binary}
+	config.Settings.MinISR, config.Settings.Unclean = f.Cluster.MinISR, f.Cluster.Unclean
+	k, err := openCluster(ctx, c.On, config)
+	if err != nil {
+		return nil, err
+	}
+	stage, err := cluster.NewStage(ctx, k)
+	if err != nil {
+		return nil, errors.Join(err, k.Close(context.WithoutCancel(ctx)))
+	}
+	return stage, nil
+}
+
+// openCluster starts a cluster on a backend.
+func openCluster(ctx context.Context, on Backend, c cluster.Config) (cluster.Cluster, error) {
+	switch on {
+	case OnProcess:
+		return process.Open(ctx, c)
+	}
+	return nil, fmt.Errorf("backend %s has no free-running cluster", on)
+}
+
+func scheduleHeader(f *schedule.File, p rules.Protocol) history.Header {
+	topic, _, _ := strings.Cut(schedule.Partition, "-")
+	return history.Header{
+		Contract: history.Contract{Acks: "all", MinISR: f.Cluster.MinISR, Unclean: f.Cluster.Unclean, Protocol: string(p)},
+		Topics:   []history.Topic{{Name: topic, Partitions: 1, Replicas: len(f.Cluster.Replicas)}},
+		Meta:     map[string]string{"schedule": f.Name},
+	}
+}
+
+// compare fills in what was observed, and says whether it is what was expected.
+func (c *Cell) compare(want schedule.Expect) {
+	c.Expected, c.ExpectedFindings = verdictText(want.Verdict, want.Because), want.Findings
+	reasons := make([]string, len(c.Checked.Reasons))
+	for i, r := range c.Checked.Reasons {
+		reasons[i] = string(r)
+	}
+	c.Findings = c.Checked.Shorts()
+	slices.Sort(c.Findings)
+	c.Porcupine = c.Checked.Porcupine
+	verdict := string(c.Checked.Verdict)
+	if c.Played.Inconclusive != "" {
+		verdict, reasons = string(checker.Inconclusive), []string{"unplayable"}
+	}
+	c.Observed = verdictText(verdict, strings.Join(reasons, ", "))
+	lost := slices.ContainsFunc(c.Findings, func(f string) bool { return !strings.HasPrefix(f, string(checker.Diverged)) })
+	switch {
+	case c.Played.Inconclusive != "":
+		c.Why = c.Played.Inconclusive
+	case c.Observed != c.Expected:
+		c.Why = fmt.Sprintf("expected %s, observed %s", c.Expected, c.Observed)
+	case !slices.Equal(c.Findings, want.Findings):
+		c.Why = fmt.Sprintf("expected findings %s, observed %s", listOr(want.Findings, "none"), listOr(c.Findings, "none"))
+	case lost && c.Porcupine != checker.Illegal, !lost && c.Porcupine != checker.Ok:
+		c.Why = fmt.Sprintf("porcupine says %s", c.Porcupine)
+	}
+	c.OK = c.Why == ""
+}
+
+func verdictText(verdict, because string) string {
+	if because == "" {
+		return verdict
+	}
+	return verdict + " because " + because
+}
+
+func listOr(words []string, none string) string {
+	if len(words) == 0 {
+		return none
+	}
+	return strings.Join(words, ", ")
+}
+
+// Check judges a stored history: a file, or the folder of a run. An error is never a verdict; see checker.Check.
+func Check(ctx context.Context, path string, o checker.Options) (*checker.Result, error) {
+	file, err := results.FindHistory(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := history.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	result, err := checker.Check(ctx, r, o)
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", file, err)
+	}
+	return result, nil
+}
