@@ -40,7 +40,7 @@ type BrokerConfig struct {
 	Topics     []Topic
 	Settings   Settings
 	// PowerCut, if not nil, plays a power failure before the disk is recovered: nothing that was not flushed survives, but
-	// for the logs that are named.
+	// for the logs that are named, or all by EveryLog.
 	PowerCut map[string]replica.LogCut
 	// Start counts the starts of this broker, from 1: requests of one incarnation have other numbers than those of another.
 	// 0 is 1.
@@ -49,6 +49,9 @@ type BrokerConfig struct {
 	Out io.Writer
 	Log *slog.Logger
 }
+
+// EveryLog stands for all logs of a broker in its PowerCut.
+const EveryLog = "*"
 
 // RequestsPerStart is how many requests an incarnation can number before it comes into the next one's numbers.
 const RequestsPerStart = 100_000
@@ -100,7 +103,13 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 	var events []control.Event
 	if c.PowerCut != nil {
 		cut := replica.Cut{}
+		for _, h := range hosted {
+			cut[h.Partition] = c.PowerCut[EveryLog]
+		}
 		for name, log := range c.PowerCut {
+			if name == EveryLog {
+				continue
+			}
 			p, err := replica.ParsePartition(name)
 			if err != nil {
 				return nil, fmt.Errorf("power cut: %w", err)
@@ -186,7 +195,11 @@ func randomIncarnation() uint64 {
 func (b *brokerProcess) run(ctx context.Context, listener net.Listener, recovered []control.Event) error {
 	c := b.config
 	b.shell = newShell(c.ID, c.Hold, b.broker, c.Out, c.Log)
-	b.shell.host = control.NewBroker(c.ID, b.shell.inbox, b.broker, values)
+	read := values
+	if !c.Hold {
+		read = nil // logs of a free run are too long to be looked at in a view
+	}
+	b.shell.host = control.NewBroker(c.ID, b.shell.inbox, b.broker, read)
 	b.shell.connect = b.connect
 	b.shell.settled = b.settled
 	b.Learn(-1, nil)

@@ -44,7 +44,7 @@ func (f *Flags) AddBroker(fs *pflag.FlagSet) {
 	fs.Int32Var(&f.ID, "id", 1, "broker id, 1 or more")
 	fs.StringVar(&f.Advertise, "advertise", "", "host:port at which clients and brokers reach this broker (default: where it listens)")
 	fs.StringVar(&f.Controller, "controller", "127.0.0.1:9090", "host:port of the controller")
-	fs.StringArrayVar(&f.PowerCut, "power-cut", nil, "play a power failure first: what was not flushed is gone, but for the first K operations of a log and T bytes of the next (orders-0=K[+T], or none)")
+	fs.StringArrayVar(&f.PowerCut, "power-cut", nil, "play a power failure first: what was not flushed is gone, but for the first K operations of a log and T bytes of the next (orders-0=K[+T], *=K[+T] for every log, or none)")
 	fs.Int32Var(&f.Start, "start", 1, "how often this broker was started, this time included: numbers the requests of an incarnation under --hold")
 	f.add(fs, "127.0.0.1:9092")
 }
@@ -96,8 +96,12 @@ func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
 		if isTorn {
 			l.Torn, err2 = strconv.Atoi(torn)
 		}
-		if _, err := replica.ParsePartition(name); !ok || err != nil || err1 != nil || err2 != nil || l.Keep < 0 || l.Torn < 0 {
-			return c, fmt.Errorf("--power-cut %q: want PARTITION=KEEP[+TORN], for example orders-0=2, or none", word)
+		_, err := replica.ParsePartition(name)
+		if name == EveryLog {
+			err = nil
+		}
+		if !ok || err != nil || err1 != nil || err2 != nil || l.Keep < 0 || l.Torn < 0 {
+			return c, fmt.Errorf("--power-cut %q: want PARTITION=KEEP[+TORN], for example orders-0=2, *=0+17 for every log, or none", word)
 		}
 		c.PowerCut[name] = l
 	}

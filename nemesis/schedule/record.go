@@ -141,12 +141,12 @@ func (p *player) closeOpen() {
 
 // event records what a node did.
 func (p *player) event(e control.Event) {
-	p.append(history.Event{Kind: history.KindNode, Node: nodeEvent(e)})
+	p.append(history.Event{Kind: history.KindNode, Node: NodeEvent(e)})
 	p.tellEvent(e)
 }
 
-// nodeEvent is the event as a history has it.
-func nodeEvent(e control.Event) *history.NodeEvent {
+// NodeEvent is the event as a history has it.
+func NodeEvent(e control.Event) *history.NodeEvent {
 	n := &history.NodeEvent{Node: int32(e.Node), What: history.What(e.What), Partition: e.Partition, Epoch: e.Epoch,
 		PartitionEpoch: e.PartitionEpoch, From: e.From, To: e.To, HW: e.HW, Leader: int32(e.Leader), Role: e.Role, Why: e.Why,
 		Broker: int32(e.Broker), BrokerEpoch: e.BrokerEpoch, Bytes: e.Bytes, Unclean: e.Unclean}

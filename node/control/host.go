@@ -18,7 +18,8 @@ type Host struct {
 	values func(data []byte) []string
 }
 
-// NewBroker makes the host of a broker. Values reads the values out of a batch's data, one for each of its records.
+// NewBroker makes the host of a broker. Values reads the values out of a batch's data, one for each of its records; if it is
+// nil, views are without logs.
 func NewBroker(self NodeID, x *inbox.Inbox, b *inbox.Broker, values func([]byte) []string) *Host {
 	return &Host{self: self, inbox: x, broker: b, values: values}
 }
@@ -216,7 +217,7 @@ func ControllerViews(k *controller.Controller) (records []RecordView, brokers []
 func (h *Host) partitionView(p replica.Partition) PartitionView {
 	r, _ := h.broker.View(p)
 	v := NewPartitionView(p, r)
-	for at := r.Start; at < r.LEO; {
+	for at := r.Start; at < r.LEO && h.values != nil; {
 		batches, err := h.broker.Read(p, at, 1<<20)
 		if err != nil || len(batches) == 0 {
 			break // a log that failed: its end is in the view

@@ -1,0 +1,203 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"tidemark/checker/history"
+	"tidemark/cluster"
+	"tidemark/nemesis/schedule"
+	"tidemark/node"
+)
+
+// Run plays a plan on a cluster and records its faults. It returns when the last step is done, or the context ends, or the
+// harness cannot do what the plan says. It does not heal what is still going on then: that is for [Heal], which whoever
+// opened the cluster calls on every way out.
+func Run(ctx context.Context, p Plan, c cluster.Cluster, sink history.Sink, told func(Step)) error {
+	n := &nemesis{cluster: c, sink: sink, open: map[string]*history.FaultEvent{}}
+	began := time.Now()
+	for _, s := range p {
+		timer := time.NewTimer(time.Until(began.Add(s.At)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(n.close(context.WithoutCancel(ctx)), ctx.Err())
+		}
+		if told != nil {
+			told(s)
+		}
+		if err := n.do(ctx, s); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", s, err), n.close(context.WithoutCancel(ctx)))
+		}
+	}
+	return n.close(ctx)
+}
+
+// Heal sets the healthy state: links open, nobody paused, every broker up. It tries everything, whatever fails.
+func Heal(ctx context.Context, c cluster.Cluster) error {
+	_, err := c.Links(ctx, nil)
+	errs := []error{err}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, id := range c.Brokers() {
+		wg.Go(func() {
+			_, err := c.Pause(ctx, cluster.NodeID(id), false)
+			_, err2 := c.Start(ctx, cluster.NodeID(id))
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err, err2)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+type nemesis struct {
+	cluster cluster.Cluster
+	sink    history.Sink
+	last    int64
+	open    map[string]*history.FaultEvent // by what ends them: a node's pause, a node's end, the links
+}
+
+// do does one step and records the fault that it begins or ends.
+func (n *nemesis) do(ctx context.Context, s Step) error {
+	switch s.Verb {
+	case "cut":
+		return n.cut(ctx, s)
+	case "heal":
+		return n.heal(ctx)
+	}
+	// Several nodes at once: each is a fault of its own, since each is shown by itself.
+	errs := make([]error, len(s.Nodes))
+	var wg sync.WaitGroup
+	faults := make([]*history.FaultEvent, len(s.Nodes))
+	for i, id := range s.Nodes {
+		if s.Verb != "start" && s.Verb != "resume" {
+			one := s
+			one.Nodes = []cluster.NodeID{id}
+			if faults[i], errs[i] = n.begin(one, id); errs[i] != nil {
+				return errs[i]
+			}
+		}
+	}
+	for i, id := range s.Nodes {
+		wg.Go(func() { errs[i] = n.one(ctx, s, id, faults[i]) })
+	}
+	wg.Wait()
+	for i, id := range s.Nodes {
+		switch s.Verb {
+		case "pause":
+			n.open["pause "+id.String()] = faults[i]
+		case "resume":
+			if f := n.open["pause "+id.String()]; f != nil {
+				delete(n.open, "pause "+id.String())
+				errs = append(errs, n.end(f))
+			}
+		case "kill", "powerfail":
+			errs = append(errs, n.end(faults[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (n *nemesis) one(ctx context.Context, s Step, id cluster.NodeID, f *history.FaultEvent) error {
+	var e cluster.Evidence
+	var err error
+	switch s.Verb {
+	case "kill":
+		e, err = n.cluster.Stop(ctx, id, cluster.Kill, nil)
+	case "powerfail":
+		e, err = n.cluster.Stop(ctx, id, cluster.Power, map[string]schedule.Cut{node.EveryLog: s.Cut})
+	case "pause":
+		e, err = n.cluster.Pause(ctx, id, true)
+	case "resume":
+		_, err = n.cluster.Pause(ctx, id, false)
+	case "start":
+		_, err = n.cluster.Start(ctx, id)
+	}
+	if f != nil {
+		f.Evidence, f.Proven = e.Measured, e.Proven
+	}
+	return err
+}
+
+func (n *nemesis) cut(ctx context.Context, s Step) error {
+	if err := n.heal(ctx); err != nil {
+		return err
+	}
+	f, err := n.begin(s, endpoints(s.Links)...)
+	if err != nil {
+		return err
+	}
+	n.open["links"] = f
+	_, err = n.cluster.Links(ctx, s.Links)
+	return err
+}
+
+// endpoints are the nodes that lie on one side of every cut link, or else all that a link touches.
+func endpoints(links []cluster.Link) []cluster.NodeID {
+	var nodes []cluster.NodeID
+	for _, l := range links {
+		for _, n := range []cluster.NodeID{l.From, l.To} {
+			if n != cluster.ClientsID && !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	for _, n := range nodes {
+		if !slices.ContainsFunc(links, func(l cluster.Link) bool { return l.From != n && l.To != n }) {
+			return []cluster.NodeID{n}
+		}
+	}
+	return nodes
+}
+
+func (n *nemesis) heal(ctx context.Context) error {
+	e, err := n.cluster.Links(ctx, nil)
+	f := n.open["links"]
+	if f == nil || err != nil {
+		return err
+	}
+	delete(n.open, "links")
+	f.Evidence, f.Proven = e.Measured, e.Proven
+	return n.end(f)
+}
+
+func (n *nemesis) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, error) {
+	n.last++
+	f := &history.FaultEvent{ID: n.last, Phase: history.Begin, Verb: s.Verb, Asked: s.Asked()}
+	for _, node := range nodes {
+		f.Nodes = append(f.Nodes, int32(node))
+	}
+	begun := *f
+	return f, n.sink.Append(&history.Event{Kind: history.KindFault, Fault: &begun})
+}
+
+func (n *nemesis) end(f *history.FaultEvent) error {
+	over := *f
+	over.Phase = history.Over
+	return n.sink.Append(&history.Event{Kind: history.KindFault, Fault: &over})
+}
+
+// close ends the faults that a plan left open, in the order in which they began, so that the history says so.
+func (n *nemesis) close(ctx context.Context) error {
+	err := n.heal(ctx)
+	var open []*history.FaultEvent
+	for _, f := range n.open {
+		open = append(open, f)
+	}
+	slices.SortFunc(open, func(a, b *history.FaultEvent) int { return int(a.ID - b.ID) })
+	for _, f := range open {
+		id := cluster.NodeID(f.Nodes[0])
+		_, resumed := n.cluster.Pause(ctx, id, false)
+		err = errors.Join(err, resumed, n.end(f))
+	}
+	clear(n.open)
+	return err
+}
