@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"tidemark/checker/history"
@@ -13,16 +14,15 @@ import (
 // What orders these facts. Events of one node are in that node's order. Between nodes nothing is taken from arrival or time, but:
 //   - a fact happened before its event arrived, so a request that was sent after the arrival came after the fact;
 //   - faults and client operations are numbered by one recorder, so "answered before the fault was asked for" is an order;
-//   - leader epochs rise, and a node that is in one has been told of it by the controller;
-//   - the controller's own events, with partition epochs, are in the order in which it decided;
+//   - leader epochs and partition epochs rise with the controller's decisions, and a node that is in one has been told of it;
 //   - a record is (leader epoch, offset): appended once by its leader, and whoever has it got it after that.
 type nodeIndex struct {
 	streams map[int32]*stream
 	acks    []ackSpan
 	// decisions are all statements of who leads and who is in the ISR, by controller and brokers.
 	decisions []decision
-	// elections are the controller's own, in its order, and decided are those and its other changes of the ISR.
-	elections, decided []decision
+	// elections are the controller's own, in its order.
+	elections []decision
 }
 
 // stream is what one broker did to its replica, in its own order.
@@ -92,14 +92,10 @@ func (in *intake) node(e *history.Event) {
 			why: n.Why, seq: e.Seq, time: e.Time}
 		x.decisions = append(x.decisions, d)
 		x.elections = append(x.elections, d)
-		x.decided = append(x.decided, d)
 		return
 	case history.ISRChanged:
 		d := decision{epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, isr: n.ISR, seq: e.Seq, time: e.Time}
 		x.decisions = append(x.decisions, d)
-		if n.Node == history.Controller {
-			x.decided = append(x.decided, d)
-		}
 		return
 	}
 	if n.Node == history.Controller {
@@ -148,23 +144,24 @@ func (x *nodeIndex) ack(n *history.NodeEvent) {
 	x.acks = append(x.acks, ackSpan{n.Node, n.Epoch, n.PartitionEpoch, n.From, n.To, n.ISR})
 }
 
-// leaderChanges counts the elections of a leader after the first. Without a controller's events the epochs in which brokers led are
-// counted.
+// leaderChanges counts the epochs in which a leader was elected, without the first epoch that anybody spoke of. Where the controller
+// reported no elections the brokers' roles are counted.
 func (x *nodeIndex) leaderChanges() int {
+	elections := x.elections
+	if len(elections) == 0 {
+		elections = x.decisions
+	}
+	first := int32(math.MaxInt32)
+	for _, d := range x.decisions {
+		first = min(first, d.epoch)
+	}
 	epochs := map[int32]bool{}
-	for _, d := range x.elections {
-		if d.leader != history.Unknown {
+	for _, d := range elections {
+		if d.elected && d.leader != history.Unknown && d.epoch > first {
 			epochs[d.epoch] = true
 		}
 	}
-	if len(epochs) == 0 {
-		for _, d := range x.decisions {
-			if d.elected && d.leader != history.Unknown {
-				epochs[d.epoch] = true
-			}
-		}
-	}
-	return max(0, len(epochs)-1)
+	return len(epochs)
 }
 
 // acksOf are the acknowledgements that can be those of a record. If its epoch is not known, those of epochs that the offset is known to
@@ -256,7 +253,7 @@ func (x *nodeIndex) powerLosses(broker int32, offset int64) []powerLoss {
 }
 
 // beforeAck reports whether the power failure certainly came before the acknowledgement of a produce that was called at call, and
-// acknowledged under a partition epoch (Unknown if that is not known).
+// acknowledged under a partition epoch.
 func (in *intake) beforeAck(partition string, l powerLoss, call int64, partitionEpoch int32) bool {
 	if call > l.deed.seq {
 		return true
@@ -264,8 +261,8 @@ func (in *intake) beforeAck(partition string, l powerLoss, call int64, partition
 	if f := powerFault(in.faults, l.broker, l.deed.seq); f != nil && f.over != 0 && call > f.over {
 		return true
 	}
-	epoch, ok := in.readmitted(partition, l)
-	return ok && partitionEpoch != history.Unknown && partitionEpoch >= epoch
+	told, ok := in.index(partition).streams[l.broker].toldAfter(l.index)
+	return ok && partitionEpoch > told
 }
 
 // powerFault is the fault that a broker's report of a power loss belongs to: the last one asked for that node before the report arrived
@@ -280,40 +277,17 @@ func powerFault(faults []*fault, broker int32, seq int64) *fault {
 	return last
 }
 
-// readmitted is the first partition epoch that the controller decided on after it had registered the broker's incarnation that
-// followed the power failure: who is in the ISR from then on was let in without what was lost. The incarnation is found by its broker
-// epoch.
-func (in *intake) readmitted(partition string, l powerLoss) (int32, bool) {
-	all := in.nodes[""]
-	if all == nil || all.streams[l.broker] == nil || all.streams[history.Controller] == nil {
-		return 0, false
-	}
-	incarnation := int64(0)
-	// Started stands before the replicas' own PowerLoss, or behind them: the nearest one counts.
-	distance := int64(-1)
-	for _, d := range all.streams[l.broker].deeds {
-		if gap := abs(d.seq - l.deed.seq); d.What == history.Started && d.BrokerEpoch != 0 && (distance < 0 || gap < distance) {
-			incarnation, distance = d.BrokerEpoch, gap
-		}
-	}
-	registered := int64(0)
-	for _, d := range all.streams[history.Controller].deeds {
-		if d.What == history.Registered && d.Broker == l.broker && d.BrokerEpoch == incarnation && incarnation != 0 {
-			registered = d.seq
-		}
-	}
-	if registered == 0 {
-		return 0, false
-	}
-	for _, d := range in.nodes[partition].decided {
-		if d.seq > registered {
-			return d.partitionEpoch, true
+// toldAfter is the partition epoch of the controller's record that the broker was told first after its i-th deed, a power failure. The
+// controller sends the newest record to an incarnation that has registered, so it decided on any later one after the power failure: an
+// acknowledgement under a later record came after it, and counts a broker that was let in without what it had lost.
+func (s *stream) toldAfter(i int) (int32, bool) {
+	for _, d := range s.deeds[i:] {
+		if d.What == history.RoleChanged {
+			return d.PartitionEpoch, true
 		}
 	}
 	return 0, false
 }
-
-func abs(v int64) int64 { return max(v, -v) }
 
 // ledWithout reports whether the broker, after a power failure took the record, led or counted in the ISR before it had fetched
 // it again.

@@ -88,19 +88,28 @@ func (r *Result) writeFindings(b *strings.Builder) {
 		partition string
 		anomaly   Anomaly
 	}
-	written := map[group]int{}
-	left := 0
-	for i, f := range r.Findings {
+	// Findings that tell the same story, as a loss and the loss of what was read, share a paragraph.
+	var order []string
+	names, written, left := map[string][]string{}, map[group]int{}, map[group]int{}
+	for _, f := range r.Findings {
 		g := group{f.Partition, f.Anomaly}
-		if written[g]++; written[g] <= maxRendered {
-			fmt.Fprintf(b, "%s: %s\n", f.Short(), f.Sentence)
-		} else {
-			left++
+		if names[f.Sentence] == nil && written[g] == maxRendered {
+			left[g]++
+			continue
 		}
-		last := i+1 == len(r.Findings) || r.Findings[i+1].Anomaly != f.Anomaly || r.Findings[i+1].Partition != f.Partition
-		if last && left > 0 {
-			fmt.Fprintf(b, "... and %d more of %s on %s\n", left, f.Anomaly, f.Partition)
-			left = 0
+		written[g]++
+		if names[f.Sentence] == nil {
+			order = append(order, f.Sentence)
+		}
+		names[f.Sentence] = append(names[f.Sentence], f.Short())
+	}
+	for _, sentence := range order {
+		fmt.Fprintf(b, "%s: %s\n", strings.Join(names[sentence], ", "), sentence)
+	}
+	for _, f := range r.Findings {
+		if g := (group{f.Partition, f.Anomaly}); left[g] > 0 {
+			fmt.Fprintf(b, "... and %d more of %s on %s\n", left[g], f.Anomaly, f.Partition)
+			left[g] = 0
 		}
 	}
 }

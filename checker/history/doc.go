@@ -72,6 +72,6 @@
 // is for people. A tool that merges the records of several recorders must not invent such an order: where their clocks cannot
 // tell, it writes the invokes first.
 //
-// Node events arrive by way of streams, each with a delay of its own. Their place in the file is evidence for the order within
-// one node and for nothing else; across nodes, facts are joined by partition, epoch and offset.
+// Node events arrive by way of streams, each with a delay of its own. What they tell happened before their place in the file, nobody
+// knows how long before; the order within one node is that node's own. Across nodes, facts are joined by partition, epoch and offset.
 package history
