@@ -179,6 +179,31 @@ func TestMessagesBetweenNodesCrossTheWireUnchanged(t *testing.T) {
 	}
 }
 
+// The table in the package's documentation.
+func TestTheRulesChooseTheVersionsBetweenNodes(t *testing.T) {
+	with := func(p rules.Protocol, settings ...string) rules.Set {
+		s, err := rules.Parse(p, nil, settings)
+		require.NoError(t, err)
+		return s
+	}
+	for _, tc := range []struct {
+		name  string
+		rules rules.Set
+		want  versions
+	}{
+		{"hw never asks where an epoch ends", with(rules.HW), versions{8, 2, 0, 1}},
+		{"kip101", with(rules.KIP101), versions{8, 2, 0, 1}},
+		{"kip279", with(rules.KIP279), versions{8, 2, 1, 1}},
+		{"kip320", with(rules.KIP320), versions{10, 5, 3, 1}},
+		{"kip966", with(rules.KIP966), versions{12, 5, 3, 3}},
+		{"kip320 that truncates as kip101 is still fenced", with(rules.KIP320, "truncation=kip101"), versions{10, 5, 3, 1}},
+		{"kip320 without fencing", with(rules.KIP320, "fetch-fencing=off"), versions{8, 2, 1, 1}},
+		{"kip966 without broker epochs", with(rules.KIP966, "broker-epoch=off"), versions{10, 5, 3, 1}},
+	} {
+		assert.Equal(t, tc.want, versionsOf(tc.rules), tc.name)
+	}
+}
+
 type delivererFunc func(replica.Message, func(replica.Message))
 
 func (f delivererFunc) Deliver(m replica.Message, reply func(replica.Message)) { f(m, reply) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,8 @@ const dialTimeout = 10 * time.Second
 
 // Conn sends one core's requests to one peer. It connects when there is something to send, and again after the connection
 // broke, but sends no request twice: cores ask again. Answers may come in any order; they are matched by their number,
-// which is the correlation id, so the requests that wait at the same time must have different ones.
+// which is the correlation id. A request with the number of one that still waits is that one again: there is one report
+// for both.
 type Conn struct {
 	c        ConnConfig
 	versions versions
@@ -205,6 +207,7 @@ func (l *link) send(m replica.Message) {
 		l.lost([]replica.Message{m})
 		return
 	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(w request) bool { return w.m.Number == m.Number })
 	l.waiting = append(l.waiting, request{m, req.ResponseKind(), time.Now()})
 	var givenUp []replica.Message
 	if len(l.waiting) > l.c.MaxInFlight {
@@ -267,14 +270,14 @@ func (l *link) read() error {
 func (l *link) answered(number int32) (request, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, w := range l.waiting {
-		if w.m.Number == number {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
-			l.setDeadline()
-			return w, true
-		}
+	i := slices.IndexFunc(l.waiting, func(w request) bool { return w.m.Number == number })
+	if i < 0 {
+		return request{}, false
 	}
-	return request{}, false
+	w := l.waiting[i]
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	l.setDeadline()
+	return w, true
 }
 
 // fail breaks the connection and reports what waits for an answer. Only the first call does anything.

@@ -248,6 +248,20 @@ func TestTheOldestRequestIsLostWhenTooManyWait(t *testing.T) {
 	})
 }
 
+func TestARequestThatIsSentAgainIsReportedOnce(t *testing.T) {
+	ask(t, ConnConfig{}, func(a asking) {
+		node := newStub()
+		end := a.connectsTo(node)
+		a.fetch(1)
+		<-node.delivered
+		a.fetch(1)
+		(<-node.delivered).answer(&replica.FetchAnswer{})
+		assert.Equal(t, []string{"#1 1->2 Fetch answer"}, a.reports())
+		end()
+		assert.Empty(t, a.reports())
+	})
+}
+
 func TestABrokenAnswerBreaksTheConnection(t *testing.T) {
 	corrupt := kmsg.NewPtrFetchResponse()
 	corrupt.Version = 10

@@ -23,7 +23,7 @@ func TestFramesAreReadWholeHoweverTheyArrive(t *testing.T) {
 		}
 		framed := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
 		framed = append(framed, body...)
-		got, err := readFrame(iotestReader(framed, rapid.IntRange(1, 70_000).Draw(t, "piece")), len(body))
+		got, err := readFrame(inPieces(framed, rapid.IntRange(1, 70_000).Draw(t, "piece")), len(body))
 		require.NoError(t, err)
 		require.Equal(t, body, append([]byte{}, got...))
 
@@ -42,8 +42,8 @@ func TestFramesAreReadWholeHoweverTheyArrive(t *testing.T) {
 	})
 }
 
-// iotestReader gives at most n bytes a read, as a network does.
-func iotestReader(b []byte, n int) io.Reader {
+// inPieces gives at most n bytes a read, as a network does.
+func inPieces(b []byte, n int) io.Reader {
 	var pieces []io.Reader
 	for len(b) > 0 {
 		n := min(n, len(b))
