@@ -23,8 +23,8 @@ type Config struct {
 	// MaxFetch is fetch.max.bytes: the most bytes of records in one answer, however much the consumer asks for, a first
 	// batch that is larger excepted. 0: 55 MiB.
 	MaxFetch int
-	// MaxInFlight is how many requests of one connection may wait for their answers before no more are read. 0: 64, which
-	// Kafka's clients (5 in flight) never reach.
+	// MaxInFlight is how many requests of a client's connection may wait for their answers before no more are read, and of
+	// a node's before the oldest is given up. 0: 64, which Kafka's clients (5 in flight) never reach.
 	MaxInFlight int
 }
 
