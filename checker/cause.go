@@ -40,7 +40,7 @@ func (c *court) excuseFor(l loss) excuse {
 		return excuse{BecauseAcks, "the run promises acks=" + c.contract.Acks}
 	}
 	x := c.in.index(l.partition)
-	unclean := x.uncleanAfter(l.epoch)
+	unclean := c.uncleanSince(x, l)
 	if unclean != nil && c.contract.Unclean {
 		return excuse{BecauseUncleanElection, fmt.Sprintf("broker %d was elected from outside the ISR in epoch %d", unclean.leader,
 			unclean.epoch)}
@@ -53,6 +53,21 @@ func (c *court) excuseFor(l loss) excuse {
 			"guarantee (%s)", unclean.leader, unclean.epoch, unclean.why)}
 	}
 	return excuse{}
+}
+
+// uncleanSince is the first unclean election that came after the record was written. If its epoch is not known it is one of those in
+// which its offset was acknowledged; and an election that was reported before the produce was called came before it.
+func (c *court) uncleanSince(x *nodeIndex, l loss) *decision {
+	epoch, call := l.epoch, int64(0)
+	if epoch == history.Unknown {
+		for _, a := range x.acksOf(l.offset, l.epoch, l.others) {
+			epoch = max(epoch, a.epoch)
+		}
+	}
+	if l.produce != nil {
+		call = l.produce.call
+	}
+	return x.uncleanAfter(epoch, call)
 }
 
 // lostByPower looks for an excuse in power failures. If several acknowledgements may be the record's, each must give one.

@@ -349,7 +349,7 @@ func (j *judge) verdict() {
 // nameRecoveries names what the controller reported to have done without a guarantee, though nothing came of it.
 func (j *judge) nameRecoveries() {
 	for _, p := range j.in.sorted() {
-		if d := j.in.index(p.name).uncleanAfter(history.Unknown); d != nil && !j.court.contract.Unclean {
+		if d := j.in.index(p.name).uncleanAfter(history.Unknown, 0); d != nil && !j.court.contract.Unclean {
 			j.res.Reasons = append(j.res.Reasons, BecauseUncleanRecovery)
 			j.res.Details = append(j.res.Details, fmt.Sprintf("%s: the controller reported that it elected broker %d for %s in epoch %d without a "+
 				"guarantee (%s)", BecauseUncleanRecovery, d.leader, p.name, d.epoch, d.why))

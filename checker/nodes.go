@@ -318,11 +318,11 @@ func (x *nodeIndex) ledWithout(l powerLoss, offset int64, epoch, partitionEpoch 
 	return false
 }
 
-// uncleanAfter is the first election from outside the ISR in a later epoch than the record's, or nil.
-func (x *nodeIndex) uncleanAfter(epoch int32) *decision {
+// uncleanAfter is the first election from outside the ISR in a later epoch, that was not reported before the event seq, or nil.
+func (x *nodeIndex) uncleanAfter(epoch int32, seq int64) *decision {
 	var first *decision
 	for i := range x.elections {
-		if d := &x.elections[i]; d.unclean && d.epoch > epoch && (first == nil || d.epoch < first.epoch) {
+		if d := &x.elections[i]; d.unclean && d.epoch > epoch && d.seq > seq && (first == nil || d.epoch < first.epoch) {
 			first = d
 		}
 	}

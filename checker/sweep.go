@@ -13,7 +13,7 @@ type late struct {
 	// prover is the operation that proved the longest log before.
 	prover int32
 	proved int64
-	// acker is the acknowledged produce of a surviving value that reaches highest before, or none.
+	// acker is the acknowledged produce of a surviving value that reaches highest before, if that is above what is allowed, or none.
 	acker  int32
 	breaks Level
 }
@@ -57,7 +57,8 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 		allowed, breaks := o.allows()
 		if s.proved > allowed {
 			a := acker
-			if ackedTo <= allowed {
+			if ackedTo-1 <= allowed {
+				// Not above it: at the same offset they contradict each other, but not in their order.
 				a = none
 			}
 			s.late = append(s.late, late{int32(id), prover, s.proved, a, breaks})

@@ -1,0 +1,93 @@
+package checker_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"tidemark/checker"
+	"tidemark/checker/history"
+)
+
+func epoch(e int32, rs ...history.Record) []history.Record {
+	for i := range rs {
+		rs[i].Epoch = e
+	}
+	return rs
+}
+
+func TestReplicasAreComparedBelowTheLowestHighWatermark(t *testing.T) {
+	abc := epoch(0, records(0, "a", "b", "c")...)
+	axy := append(epoch(0, records(0, "a")...), epoch(1, records(1, "x", "y")...)...)
+	for name, c := range map[string]struct {
+		hw1, hw2 int64
+		one, two []history.Record
+		findings []string
+		sentence string
+	}{
+		"equal":            {3, 3, abc, abc, nil, ""},
+		"a tail above it":  {1, 3, abc, axy, nil, ""},
+		"a tail below it":  {3, 3, abc, axy, []string{"diverged 1"}, "at offsets 1 to 2 of orders-0, below every replica's high watermark (the lowest is 3), the replicas differ: b (epoch 0) on broker 1, x (epoch 1) on broker 2 at 1."},
+		"partly below it":  {3, 2, abc, axy, []string{"diverged 1"}, "at offset 1 of orders-0, below every replica's high watermark (the lowest is 2), the replicas differ: b (epoch 0) on broker 1, x (epoch 1) on broker 2."},
+		"a missing record": {2, 2, abc, abc[:1], []string{"diverged 1"}, "at offset 1 of orders-0, below every replica's high watermark (the lowest is 2), the replicas differ: b (epoch 0) on broker 1, nothing on broker 2."},
+		"another epoch":    {1, 1, abc[:1], epoch(1, records(0, "a")...), []string{"diverged 0"}, "at offset 0 of orders-0, below every replica's high watermark (the lowest is 1), the replicas differ: a (epoch 0) on broker 1, a (epoch 1) on broker 2."},
+		"a deleted start":  {3, 3, abc, abc[1:], nil, ""},
+		"two separate places": {3, 3, abc, []history.Record{{Epoch: 1, Value: "x"}, abc[1], {Offset: 2, Epoch: 1, Value: "z"}},
+			[]string{"diverged 0", "diverged 2"}, "at offset 0 of orders-0, below every replica's high watermark (the lowest is 3), the replicas differ: a (epoch 0) on broker 1, x (epoch 1) on broker 2."},
+		"a high watermark above both logs": {1 << 50, 1 << 50, abc, abc, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := (&story{}).produce(0, "a").fetch(0, 1, "a").final("a").replica(2, c.hw2, c.two...).replica(1, c.hw1, c.one...)
+			res := s.judge(t, history.Contract{}, checker.Options{})
+			var got []string
+			for _, f := range res.Findings {
+				got = append(got, f.Short())
+				assert.Equal(t, checker.Diverged, f.Anomaly)
+				assert.Empty(t, f.Because, "divergence is a violation in every configuration")
+			}
+			assert.Equal(t, c.findings, got)
+			if len(c.findings) > 0 {
+				assert.Equal(t, c.sentence, res.Findings[0].Sentence)
+				assert.Equal(t, checker.Violation, res.Verdict)
+			}
+		})
+	}
+}
+
+func TestALongDumpComesInPieces(t *testing.T) {
+	s := (&story{}).produce(0, "a", "b").fetch(0, 2, "a", "b").final("a", "b")
+	s.replica(1, 2, records(0, "a")...).replica(2, 2, records(0, "a", "b")...).replica(1, 2, records(1, "b")...)
+	assert.Equal(t, checker.Consistent, s.judge(t, history.Contract{}, checker.Options{}).Verdict)
+	s = (&story{}).produce(0, "a", "b").final("a", "b").replica(1, 2, records(0, "a")...).replica(2, 2, records(0, "a", "b")...)
+	assert.Equal(t, checker.Violation, s.judge(t, history.Contract{}, checker.Options{}).Verdict, "a piece that is missing is a difference")
+}
+
+func TestWhatOnlyNodesShowIsObserved(t *testing.T) {
+	hw := func(from, to int64) history.NodeEvent {
+		return history.NodeEvent{Node: 2, What: history.HW, Epoch: 1, From: from, To: to}
+	}
+	cut := history.NodeEvent{Node: 2, What: history.Truncated, Epoch: 1, From: 3, To: 1, HW: 2, Leader: 1, Why: "leader 1 says that epoch 0 ends at 1"}
+	s := (&story{}).produce(0, "a").final("a")
+	s.node(hw(0, 2)).node(cut).node(hw(2, 1)).appended(2, 1, 1, 2).node(hw(1, 2)).node(hw(2, 0))
+	x := epoch(1, records(1, "x")...)
+	y := epoch(1, records(1, "y")...)
+	s.replica(1, 1, append(epoch(0, records(0, "a")...), x...)...).replica(2, 1, append(epoch(0, records(0, "a")...), y...)...)
+	s.events[len(s.events)-1].Replica.Epochs = []history.EpochStart{{Epoch: 0, Start: 0}}
+	s.events[len(s.events)-2].Replica.Epochs = []history.EpochStart{{Epoch: 0, Start: 0}, {Epoch: 1, Start: 1}, {Epoch: 2, Start: 2}}
+
+	res := s.judge(t, history.Contract{}, checker.Options{})
+	assert.Equal(t, checker.Consistent, res.Verdict)
+	require.Len(t, res.Observations, 4)
+	assert.Equal(t, []checker.Observation{
+		{Anomaly: checker.TruncatedBelowHW, Partition: orders, Count: 1,
+			First: "broker 2 cut its log from 3 to 1, below its high watermark 2, at 0.006 s"},
+		{Anomaly: checker.HWRegression, Partition: orders, Count: 1,
+			First: "the high watermark of broker 2 fell from 2 to 0 in epoch 1 at 0.010 s"},
+		{Anomaly: checker.OffsetEpochReused, Partition: orders, Count: 1,
+			First: "epoch 1, offset 1 is x on broker 1 and y on broker 2"},
+		{Anomaly: checker.EpochCacheBroken, Partition: orders, Count: 1,
+			First: "the leader epoch cache of broker 2 gives offset 1 another epoch than its record"},
+	}, res.Observations, "a fall with a truncation is the truncation's")
+	assert.Equal(t, 1, res.Evidence.Truncations)
+}
