@@ -181,8 +181,8 @@ func (s *shell) run(ctx context.Context) error {
 
 // arrive puts a message in front of the cores.
 func (s *shell) arrive(e envelope, out []replica.Message) []replica.Message {
-	if e.m.From == replica.AnyClient {
-		// Correlation ids are a connection's own: tell requests of different clients apart.
+	if e.m.From.IsClient() && !s.hold {
+		// Correlation ids are a connection's own: an answer must not go to a request of another one.
 		number, reply := e.m.Number, e.reply
 		s.tickets++
 		e.m.Number = s.tickets

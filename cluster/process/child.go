@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -57,11 +58,16 @@ func startChild(ctx context.Context, binary, dir string, args []string, events f
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
+	pid := filepath.Join(dir, pidFile)
+	if err := os.WriteFile(pid, []byte(strconv.Itoa(c.cmd.Process.Pid)), 0o644); err != nil {
+		return nil, errors.Join(err, c.cmd.Process.Kill(), c.cmd.Wait())
+	}
 	ready := make(chan node.Ready, 1)
 	go func() {
 		defer close(c.ended)
 		readLines(stdout, ready, events)
 		c.err = c.cmd.Wait()
+		_ = os.Remove(pid)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()

@@ -25,7 +25,7 @@ type Config struct {
 	Timeout Time
 	// Backoff is how long it waits after an error before it asks again.
 	Backoff Time
-	// FirstNumber is the number of the first request, for telling the requests of one incarnation from another's.
+	// FirstNumber is the number of the first request, for telling the requests of one incarnation from another's. 0 is 1.
 	FirstNumber int32
 }
 
@@ -60,7 +60,7 @@ type Replica struct {
 // ahead of it.
 func Open(c Config, l Log) (*Replica, error) {
 	r := &Replica{c: c, log: l, leaderEpoch: NoEpoch, partitionEpoch: -1, version: -1, brokerEpoch: NoBrokerEpoch,
-		number: c.FirstNumber - 1}
+		number: max(c.FirstNumber, 1) - 1}
 	if c.FetchMaxBytes == 0 {
 		r.c.FetchMaxBytes = 1 << 20
 	}

@@ -63,7 +63,7 @@ type Config struct {
 	Interval    replica.Time // between heartbeats
 	Timeout     replica.Time // for an answer, before the request is sent again
 	Backoff     replica.Time // after a refusal or a lost connection
-	FirstNumber int32        // number of the first request
+	FirstNumber int32        // number of the first request; 0 is 1
 }
 
 // Session is one incarnation's session. It is not safe for concurrent use.
@@ -78,7 +78,7 @@ type Session struct {
 
 // Open starts a session that is due to register at once.
 func Open(c Config) *Session {
-	return &Session{c: c, epoch: replica.NoBrokerEpoch, fenced: true, number: c.FirstNumber - 1}
+	return &Session{c: c, epoch: replica.NoBrokerEpoch, fenced: true, number: max(c.FirstNumber, 1) - 1}
 }
 
 // BrokerEpoch is the epoch that the controller gave this incarnation, replica.NoBrokerEpoch before it did.

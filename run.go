@@ -1,0 +1,378 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"tidemark/checker"
+	"tidemark/checker/history"
+	"tidemark/cluster"
+	"tidemark/nemesis"
+	"tidemark/nemesis/schedule"
+	"tidemark/node"
+	"tidemark/node/control"
+	"tidemark/node/rules"
+	"tidemark/results"
+	"tidemark/workload"
+)
+
+// RunConfig says what a run is: a cluster, a workload and faults. The zero value of a field is the default named with it.
+type RunConfig struct {
+	On       Backend        // "": process
+	Brokers  int            // 0: 3
+	Topics   []string       // as node.ParseTopic reads them; none: orders:1:3, with fewer replicas if there are fewer brokers
+	Protocol rules.Protocol // "": kip320
+	// Without and Rules change the protocol's rules, as rules.Parse takes them.
+	Without, Rules []string
+	// Settings of the nodes by Kafka's names, "min.insync.replicas=2".
+	Settings []string
+
+	Time    time.Duration // of workload and faults; 0: 30 s
+	Clients int           // 0: 10
+	Rate    float64       // operations a second of all clients together; 0: as many as they get answered
+	Acks    string        // "": all
+	Seed    uint64        // decides what clients ask for and which faults come when
+
+	// Faults are drawn from the seed. Plan, if not nil, is played in their place.
+	Faults []nemesis.Fault
+	Plan   nemesis.Plan
+
+	// Enough is what must have happened for a pass; what is zero gets a default that fits the run ([RunConfig.enough]).
+	Enough checker.Enough
+	Root   string // "": results.Root
+	Binary string // executable that nodes run; "": found or built
+	// Progress is called about once a second while the run goes on, if it is not nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Doing   string        // what the run is doing
+	Elapsed time.Duration // since the workload began
+	Totals  workload.Totals
+	Fault   string // the last step of the plan of faults, "" before the first
+}
+
+// RunResult is what a run came to.
+type RunResult struct {
+	ID       string
+	Folder   string
+	Seed     uint64
+	Plan     nemesis.Plan
+	Checked  *checker.Result
+	Workload workload.Totals
+	// Latency is that of produces in the second in which its 99th percentile was worst.
+	Latency workload.Latency
+	Lasted  time.Duration // of the workload
+}
+
+// Limits of a run's phases. They are long, because what takes so long is broken; nothing waits for them when all is well.
+const (
+	createdWithin = 30 * time.Second
+	settledWithin = 60 * time.Second
+	closedWithin  = 30 * time.Second
+)
+
+// withDefaults fills in what is zero and says what is wrong.
+func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
+	var k cluster.Config
+	if c.On == "" {
+		c.On = OnProcess
+	}
+	if c.Brokers == 0 {
+		c.Brokers = 3
+	}
+	if c.Brokers < 1 || c.Brokers > 100 {
+		return c, k, fmt.Errorf("brokers: %d: want 1 to 100", c.Brokers)
+	}
+	if len(c.Topics) == 0 {
+		c.Topics = []string{fmt.Sprintf("orders:1:%d", min(3, c.Brokers))}
+	}
+	if c.Protocol == "" {
+		c.Protocol = rules.KIP320
+	}
+	if c.Time == 0 {
+		c.Time = 30 * time.Second
+	}
+	if c.Clients == 0 {
+		c.Clients = 10
+	}
+	if c.Acks == "" {
+		c.Acks = "all"
+	}
+	var err error
+	if k.Rules, err = rules.Parse(c.Protocol, c.Without, c.Rules); err != nil {
+		return c, k, err
+	}
+	for i := range c.Brokers {
+		k.Brokers = append(k.Brokers, control.NodeID(i+1))
+	}
+	smallest := c.Brokers
+	for _, word := range c.Topics {
+		t, err := node.ParseTopic(word, k.Brokers)
+		if err != nil {
+			return c, k, err
+		}
+		if slices.ContainsFunc(k.Topics, func(o node.Topic) bool { return o.Name == t.Name }) {
+			return c, k, fmt.Errorf("topic %q: %s is given twice", word, t.Name)
+		}
+		for _, replicas := range t.Partitions {
+			smallest = min(smallest, len(replicas))
+			for _, id := range replicas {
+				if !slices.Contains(k.Brokers, id) {
+					return c, k, fmt.Errorf("topic %q: there is no broker %d", word, id)
+				}
+			}
+		}
+		k.Topics = append(k.Topics, t)
+	}
+	k.Settings = node.Defaults()
+	k.Settings.MinISR = min(k.Settings.MinISR, smallest)
+	for _, word := range c.Settings {
+		if err := k.Settings.Set(word); err != nil {
+			return c, k, err
+		}
+	}
+	if k.Settings.MinISR > smallest {
+		return c, k, fmt.Errorf("min.insync.replicas=%d: a partition has only %d replicas; nothing could be acknowledged", k.Settings.MinISR, smallest)
+	}
+	if c.Plan == nil && len(c.Faults) > 0 {
+		if c.Plan = nemesis.Random(c.Seed, c.Faults, k.Brokers, c.Time); len(c.Plan) == 0 {
+			return c, k, fmt.Errorf("time %s is too short for faults: give 10s or more, or faults none", c.Time)
+		}
+	}
+	k.Binary = c.Binary
+	return c, k, nil
+}
+
+// enough is what must have happened in a run: something of everything that was asked for.
+func (c *RunConfig) enough() checker.Enough {
+	e := c.Enough
+	if e.Acked == 0 {
+		e.Acked = 20
+	}
+	if e.Reads == 0 {
+		e.Reads = 20
+	}
+	if e.Faults == 0 {
+		for _, s := range c.Plan {
+			if s.Verb == "kill" || s.Verb == "powerfail" || s.Verb == "pause" || s.Verb == "cut" {
+				e.Faults++
+			}
+		}
+	}
+	return e
+}
+
+// Run makes one run from the start of the cluster to the verdict. An error means that the harness failed, or that the context
+// ended; the history as far as it goes is in the folder that the result names.
+func Run(ctx context.Context, c RunConfig) (*RunResult, error) {
+	c, k, err := c.withDefaults()
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	folder, err := results.Create(rootOr(c.Root), "run")
+	if err != nil {
+		return nil, err
+	}
+	r := &run{config: c, folder: folder, stats: &workload.Stats{}}
+	result := &RunResult{ID: folder.ID, Folder: folder.Path, Seed: c.Seed, Plan: c.Plan}
+	k.Run, k.Dir = folder.ID, folder.File(results.Nodes)
+	if err := r.describe(k); err != nil {
+		return result, err
+	}
+	err = r.record(ctx, k)
+	result.Workload, result.Latency, result.Lasted = r.stats.Totals(), r.latency(), r.lasted
+	if err != nil {
+		return result, err
+	}
+	r.tell("checking")
+	result.Checked, err = Check(ctx, folder.Path, checker.Options{Enough: c.enough()})
+	if result.Checked != nil {
+		err = errors.Join(err, folder.WriteJSON(results.Result, result.Checked))
+	}
+	return result, err
+}
+
+// ConfigError is an error about a configuration: the caller's to mend.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error behind it.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// run is a run while it goes on.
+type run struct {
+	config  RunConfig
+	folder  results.Folder
+	stats   *workload.Stats
+	cluster cluster.Cluster
+	began   time.Time
+	lasted  time.Duration
+
+	mu    sync.Mutex
+	fault string
+}
+
+// describe keeps what the run is before it begins.
+func (r *run) describe(k cluster.Config) error {
+	c := r.config
+	var topics []string
+	for _, t := range k.Topics {
+		topics = append(topics, t.String())
+	}
+	meta := map[string]any{"id": r.folder.ID, "backend": c.On, "protocol": c.Protocol, "rules": k.Rules.Settings(), "brokers": c.Brokers,
+		"topics": topics, "settings": k.Settings.Words(), "time": c.Time.String(), "clients": c.Clients, "rate": c.Rate, "acks": c.Acks, "seed": c.Seed}
+	return errors.Join(r.folder.WriteJSON(results.Meta, meta), r.folder.WriteText(results.Schedule, c.Plan.String()))
+}
+
+func (r *run) header(k cluster.Config) history.Header {
+	c := r.config
+	h := history.Header{
+		Contract: history.Contract{Acks: c.Acks, MinISR: k.Settings.MinISR, Unclean: k.Settings.Unclean, Protocol: string(c.Protocol)},
+		Meta:     map[string]string{"run": r.folder.ID, "seed": fmt.Sprint(c.Seed), "backend": string(c.On)},
+	}
+	for _, t := range k.Topics {
+		h.Topics = append(h.Topics, history.Topic{Name: t.Name, Partitions: len(t.Partitions), Replicas: len(t.Partitions[0])})
+	}
+	return h
+}
+
+// record runs everything up to the end of the history.
+func (r *run) record(ctx context.Context, k cluster.Config) (err error) {
+	sink, err := history.Create(r.folder.File(results.History), r.header(k), history.Since(time.Now()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	r.tell("starting the cluster")
+	if r.cluster, err = openCluster(ctx, r.config.On, k); err != nil {
+		return err
+	}
+	closing := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
+		defer cancel()
+		return r.cluster.Close(ctx)
+	}
+	var pump sync.WaitGroup
+	var pumpErr error
+	pump.Go(func() { pumpErr = copyEvents(r.cluster.Events(), sink) })
+	defer func() {
+		err = errors.Join(err, closing())
+		pump.Wait()
+		err = errors.Join(err, pumpErr)
+	}()
+	if err := cluster.WaitFor(ctx, createdWithin, r.created); err != nil {
+		return fmt.Errorf("the cluster did not come up in %s: %w", createdWithin, err)
+	}
+	if err := r.disturb(ctx, k, sink); err != nil {
+		return err
+	}
+	return r.end(ctx, k, sink)
+}
+
+// copyEvents records what the nodes report until the cluster is closed.
+func copyEvents(events <-chan control.Event, sink history.Sink) error {
+	var failed error
+	for e := range events {
+		if failed == nil { // read on, so that no node waits
+			failed = sink.Append(&history.Event{Kind: history.KindNode, Node: schedule.NodeEvent(e)})
+		}
+	}
+	return failed
+}
+
+// disturb lets clients work while faults come and go, and heals.
+func (r *run) disturb(ctx context.Context, k cluster.Config, sink *history.Writer) (err error) {
+	r.began = time.Now()
+	defer func() { r.lasted = time.Since(r.began) }()
+	stop := r.watch(ctx, sink)
+	defer stop()
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var faults sync.WaitGroup
+	var faultErr error
+	defer func() {
+		cancel()
+		faults.Wait()
+		if ctx.Err() == nil || !errors.Is(faultErr, context.Canceled) {
+			err = errors.Join(err, faultErr)
+		}
+		healing, done := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
+		defer done()
+		err = errors.Join(err, nemesis.Heal(healing, r.cluster))
+	}()
+	faults.Go(func() {
+		faultErr = nemesis.Run(running, r.config.Plan, r.cluster, sink, func(s nemesis.Step) {
+			r.mu.Lock()
+			r.fault = s.Asked()
+			r.mu.Unlock()
+		})
+		if faultErr != nil {
+			cancel() // without its faults the run is worth nothing
+		}
+	})
+	_, err = workload.Run(running, r.workload(k), r.cluster, sink)
+	if err == nil && faultErr == nil {
+		err = ctx.Err()
+	}
+	if err == nil && len(r.config.Plan) > 0 && ctx.Err() == nil {
+		faults.Wait() // the last step is due before the workload ends
+	}
+	return err
+}
+
+func (r *run) workload(k cluster.Config) workload.Config {
+	c := r.config
+	return workload.Config{Clients: c.Clients, Rate: c.Rate, Time: c.Time, Acks: c.Acks, Seed: c.Seed, Stats: r.stats, Topics: r.header(k).Topics}
+}
+
+func (r *run) latency() workload.Latency {
+	var most workload.Latency
+	for _, s := range r.stats.Seconds() {
+		if s.Produce.P99 > most.P99 {
+			most = s.Produce
+		}
+	}
+	return most
+}
+
+// tell reports progress.
+func (r *run) tell(doing string) {
+	if r.config.Progress == nil {
+		return
+	}
+	p := Progress{Doing: doing, Totals: r.stats.Totals()}
+	if !r.began.IsZero() {
+		p.Elapsed = time.Since(r.began)
+	}
+	r.mu.Lock()
+	p.Fault = r.fault
+	r.mu.Unlock()
+	r.config.Progress(p)
+}
+
+// watch reports progress and brings the history to the disk once a second, until stop is called.
+func (r *run) watch(ctx context.Context, sink *history.Writer) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				r.tell("running")
+				_ = sink.Flush() // an error of the file comes back with the next append
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}

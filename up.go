@@ -1,0 +1,51 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tidemark/cluster"
+	"tidemark/cluster/process"
+	"tidemark/results"
+)
+
+// Up starts a cluster to play with and calls ready with the addresses at which clients reach it; it runs until the context
+// ends. Of the configuration it uses what is about the cluster.
+func Up(ctx context.Context, c RunConfig, ready func(bootstrap []string, folder string)) error {
+	c, k, err := c.withDefaults()
+	if err != nil {
+		return &ConfigError{err}
+	}
+	folder, err := results.Create(rootOr(c.Root), "up")
+	if err != nil {
+		return err
+	}
+	k.Run, k.Dir = folder.ID, folder.File(results.Nodes)
+	r := &run{config: c, folder: folder}
+	if err := r.describe(k); err != nil {
+		return err
+	}
+	if r.cluster, err = openCluster(ctx, c.On, k); err != nil {
+		return err
+	}
+	go func() {
+		for range r.cluster.Events() { // nobody records them here; nodes must not wait for a reader
+		}
+	}()
+	if err = cluster.WaitFor(ctx, createdWithin, r.created); err == nil {
+		ready(r.cluster.Bootstrap(), folder.Path)
+		<-ctx.Done()
+	} else if ctx.Err() != nil {
+		err = nil
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return errors.Join(err, r.cluster.Close(closing))
+}
+
+// Down removes what killed harnesses have left behind: processes of nodes whose folders are under root ("": results.Root). It
+// says what it removed.
+func Down(_ context.Context, root string) ([]string, error) {
+	return process.Down(rootOr(root))
+}
