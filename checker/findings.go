@@ -114,9 +114,14 @@ func (n *namer) values() {
 	for _, id := range n.r.torn {
 		n.torn(id)
 	}
+	// cut are the batches within which the final log ends.
+	cut := map[int32]bool{}
 	for _, x := range n.s.torn {
 		end, _ := p.ops[x.op].allows()
 		v := p.slots.get(end)
+		if x.breaks == CommittedLog {
+			cut[p.values[v].op] = true
+		}
 		n.add(clue{anomaly: TornBatch, offset: end, values: []int32{v}, ops: []int32{p.values[v].op, x.op}, breaks: x.breaks, lost: none,
 			within: true})
 	}
@@ -124,7 +129,7 @@ func (n *namer) values() {
 		return
 	}
 	for i := range p.ops {
-		if o := &p.ops[i]; o.kind == history.Produce && o.count > 1 && o.offset != none && !o.assigned {
+		if o := &p.ops[i]; o.kind == history.Produce && o.count > 1 && o.offset != none && !o.assigned && !cut[int32(i)] {
 			n.halfLost(int32(i))
 		}
 	}

@@ -43,7 +43,9 @@ func (s *story) produceAcks(acks int16, offset int64, values ...string) *story {
 	return s.answer(p, history.OK, history.Op{Type: history.Produce, Offset: offset})
 }
 
-func (s *story) produce(offset int64, values ...string) *story { return s.produceAcks(-1, offset, values...) }
+func (s *story) produce(offset int64, values ...string) *story {
+	return s.produceAcks(-1, offset, values...)
+}
 
 func (s *story) unknown(values ...string) *story {
 	p := s.call(history.Op{Type: history.Produce, Values: values, Acks: -1})

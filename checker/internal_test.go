@@ -1,0 +1,110 @@
+package checker
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"tidemark/checker/history"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTwoCheckersThatDisagreeAreAnErrorAndNoVerdict(t *testing.T) {
+	p := load([]action{
+		{kind: history.Produce, values: []int{0}, call: 1, ret: 2, out: happened},
+		{kind: history.Fetch, call: 3, ret: 4, out: happened, final: true},
+	})
+	in := &intake{nodes: map[string]*nodeIndex{}}
+	newJudge := func() *judge {
+		return &judge{in: in, bar: CommittedLog, limits: Limits{}.withDefaults(), res: &Result{Porcupine: Ok}}
+	}
+	require.NoError(t, newJudge().partition(context.Background(), p), "as they are they agree")
+	p.returned = nil // the exact check goes blind: it sees nothing proved
+	err := newJudge().partition(context.Background(), p)
+	var d *DisagreementError
+	require.ErrorAs(t, err, &d)
+	assert.Equal(t, DisagreementError{Partition: "orders-0", Level: CommittedLog, Exact: true, Porcupine: false}, *d)
+	assert.EqualError(t, err, "checker: on orders-0 level committed log holds by the exact check and is broken by porcupine; "+
+		"keep the history and report it: this is a bug of the checker")
+}
+
+func TestSlotsAreAMapOfOffsets(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 0))
+	var s slots
+	want := map[int64]int32{}
+	for i := range int32(3000) {
+		offset := r.Int64N(4000)
+		if i%100 == 0 {
+			offset = r.Int64N(1 << 40)
+		}
+		if _, ok := want[offset]; !ok {
+			s.set(offset, i)
+			want[offset] = i
+		}
+		probe := r.Int64N(4000)
+		v, ok := want[probe]
+		if !ok {
+			v = none
+		}
+		require.Equal(t, v, s.get(probe))
+	}
+	for _, end := range []int64{0, 1, 511, 512, 513, 2000, 4000} {
+		var holes []int64
+		below := int64(0)
+		for o := range end {
+			if _, ok := want[o]; ok {
+				below++
+			} else {
+				holes = append(holes, o)
+			}
+		}
+		assert.Equal(t, below, s.below(end))
+		assert.Equal(t, holes, slices.Collect(s.holes(end)))
+	}
+	for range s.holes(1 << 50) {
+		break // a far end costs nothing until its holes are asked for
+	}
+}
+
+func TestEveryEntryOfAModelsLogIsFound(t *testing.T) {
+	var logs []*entry
+	var log *entry
+	for i := range int32(300) {
+		log = log.push(i * 3)
+		logs = append(logs, log)
+	}
+	for n, log := range logs {
+		require.Equal(t, int64(n)+1, log.len())
+		for o := range int64(n) + 1 {
+			require.Equal(t, int32(o)*3, log.at(o))
+		}
+	}
+	m := model(context.Background())
+	again := (*entry)(nil).push(0).push(3)
+	assert.True(t, m.Equal(again, logs[1]), "equal logs are equal however they came about")
+	assert.Equal(t, m.Hash(again), m.Hash(logs[1]))
+	assert.False(t, m.Equal((*entry)(nil).push(3).push(0), logs[1]))
+	assert.False(t, m.Equal((*entry)(nil), logs[0]))
+	assert.True(t, m.Equal((*entry)(nil), (*entry)(nil)))
+}
+
+func TestLevelsReadBackWhatTheyWrite(t *testing.T) {
+	for l := Broken; l <= Linearizable; l++ {
+		b, err := l.MarshalText()
+		require.NoError(t, err)
+		var back Level
+		require.NoError(t, back.UnmarshalText(b))
+		assert.Equal(t, l, back)
+	}
+	var l Level
+	require.ErrorIs(t, l.UnmarshalText([]byte("serial")), ErrLevel)
+	_, err := ParseLevel("none")
+	require.ErrorIs(t, err, ErrLevel, "nobody can ask for nothing")
+	assert.Equal(t, "level(9)", Level(9).String())
+}
