@@ -41,6 +41,9 @@ type RunConfig struct {
 	Faults []nemesis.Fault
 	Plan   nemesis.Plan
 
+	// Direct lets connections run without links between, on processes: faster, and without partitions.
+	Direct bool
+
 	// Enough is what must have happened for a pass; what is zero gets a default that fits the run ([RunConfig.enough]).
 	Enough checker.Enough
 	Root   string // "": results.Root
@@ -145,7 +148,10 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 			return c, k, fmt.Errorf("time %s is too short for faults: give 10s or more, or faults none", c.Time)
 		}
 	}
-	k.Binary = c.Binary
+	if c.Direct && slices.ContainsFunc(c.Plan, func(s nemesis.Step) bool { return s.Verb == "cut" }) {
+		return c, k, fmt.Errorf("direct: without links there are no partitions; leave out one of the two")
+	}
+	k.Binary, k.Direct = c.Binary, c.Direct
 	return c, k, nil
 }
 

@@ -42,6 +42,9 @@ type Config struct {
 	Settings node.Settings
 	// Hold makes nodes that move only by commands, for a [Stage].
 	Hold bool
+	// Direct lets connections run without links between, where a backend would make some: faster, and without faults of
+	// the network.
+	Direct bool
 	// Binary names the executable that nodes run; "" lets the backend find or build one.
 	Binary string
 }

@@ -26,6 +26,7 @@ type Cluster struct {
 	ids    []cluster.NodeID // brokers, sorted
 	links  map[cluster.Link]*link
 	gates  map[cluster.Link]*gate
+	ports  map[cluster.NodeID]string // without links: where each node listens
 
 	mu     sync.Mutex
 	nodes  map[cluster.NodeID]*member
@@ -67,6 +68,37 @@ func Open(ctx context.Context, c cluster.Config) (*Cluster, error) {
 }
 
 func (k *Cluster) open(ctx context.Context) error {
+	if err := k.wire(); err != nil {
+		return err
+	}
+	if _, err := k.Start(ctx, control.Controller); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(k.ids))
+	for i, n := range k.ids {
+		wg.Go(func() { _, errs[i] = k.Start(ctx, n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// wire makes the links, or without them chooses ports that stay the nodes'.
+func (k *Cluster) wire() error {
+	if k.config.Direct {
+		k.ports = map[cluster.NodeID]string{}
+		for n := range k.nodes {
+			l, err := net.Listen("tcp", anyPort)
+			if err != nil {
+				return err
+			}
+			k.ports[n] = l.Addr().String()
+			if err := l.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	all := append([]cluster.NodeID{cluster.ClientsID, control.Controller}, k.ids...)
 	for _, from := range all {
 		for _, to := range all {
@@ -85,16 +117,7 @@ func (k *Cluster) open(ctx context.Context) error {
 			k.links[cluster.Link{From: from, To: to}] = l
 		}
 	}
-	if _, err := k.Start(ctx, control.Controller); err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(k.ids))
-	for i, n := range k.ids {
-		wg.Go(func() { _, errs[i] = k.Start(ctx, n) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return nil
 }
 
 // Brokers lists the brokers' ids.
@@ -108,18 +131,26 @@ func (k *Cluster) Brokers() []int32 {
 
 // Dial connects a client to a broker.
 func (k *Cluster) Dial(ctx context.Context, to int32) (net.Conn, error) {
-	l := k.links[cluster.Link{From: cluster.ClientsID, To: cluster.NodeID(to)}]
-	if l == nil {
+	if !slices.Contains(k.ids, cluster.NodeID(to)) {
 		return nil, fmt.Errorf("no broker %d", to)
 	}
-	return l.dial(ctx)
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", k.address(cluster.ClientsID, cluster.NodeID(to)))
+}
+
+// address is where from reaches to.
+func (k *Cluster) address(from, to cluster.NodeID) string {
+	if k.ports != nil {
+		return k.ports[to]
+	}
+	return k.links[cluster.Link{From: from, To: to}].address()
 }
 
 // Bootstrap lists the addresses at which clients reach the brokers.
 func (k *Cluster) Bootstrap() []string {
 	addresses := make([]string, len(k.ids))
 	for i, n := range k.ids {
-		addresses[i] = k.links[cluster.Link{From: cluster.ClientsID, To: n}].address()
+		addresses[i] = k.address(cluster.ClientsID, n)
 	}
 	return addresses
 }
@@ -187,23 +218,29 @@ func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event,
 	return c.ready.Recovered, nil
 }
 
+// anyPort is a port of the system's choice: the nodes, and the links in front of them, are reached on this machine only.
+const anyPort = "127.0.0.1:0"
+
 // args is the command line of a node.
 func (k *Cluster) args(n cluster.NodeID, m *member) []string {
 	peers := map[control.NodeID]string{}
 	for _, to := range k.ids {
 		if to != n {
-			peers[to] = k.links[cluster.Link{From: n, To: to}].address()
+			peers[to] = k.address(n, to)
 		}
 	}
-	const anyPort = "127.0.0.1:0"
+	listen := anyPort
+	if k.ports != nil {
+		listen = k.ports[n]
+	}
 	dir := dataDir(k.config.Dir, n)
 	if n == control.Controller {
-		c := node.ControllerConfig{Listen: anyPort, Control: anyPort, Brokers: k.ids, Peers: peers, Dir: dir, Hold: k.config.Hold,
+		c := node.ControllerConfig{Listen: listen, Control: anyPort, Brokers: k.ids, Peers: peers, Dir: dir, Hold: k.config.Hold,
 			Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings}
 		return append([]string{"controller"}, c.Args()...)
 	}
-	c := node.BrokerConfig{ID: n, Listen: anyPort, Control: anyPort, Advertise: k.links[cluster.Link{From: cluster.ClientsID, To: n}].address(),
-		Controller: k.links[cluster.Link{From: n, To: control.Controller}].address(), Peers: peers, Dir: dir, Hold: k.config.Hold,
+	c := node.BrokerConfig{ID: n, Listen: listen, Control: anyPort, Advertise: k.address(cluster.ClientsID, n),
+		Controller: k.address(n, control.Controller), Peers: peers, Dir: dir, Hold: k.config.Hold,
 		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
 	if m.cut != nil {
 		c.PowerCut = map[string]replica.LogCut{}
@@ -296,6 +333,9 @@ func (k *Cluster) Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster
 func (k *Cluster) Links(_ context.Context, cut []cluster.Link) (cluster.Evidence, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.ports != nil && len(cut) > 0 {
+		return cluster.Evidence{}, fmt.Errorf("cutting links: the cluster was started without any: %w", cluster.ErrUnsupported)
+	}
 	for _, l := range cut {
 		if k.gates[l] == nil || l.From == l.To {
 			return cluster.Evidence{}, fmt.Errorf("no link from %s to %s", l.From, l.To)

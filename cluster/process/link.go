@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"net"
 	"sync"
 )
@@ -22,7 +21,7 @@ type link struct {
 const heldBytes = 64 << 10
 
 func newLink(there, back *gate) (*link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", anyPort)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +170,4 @@ func (g *gate) copy(to, from net.Conn, done <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// dial connects to the link as its clients do.
-func (l *link) dial(ctx context.Context) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", l.address())
 }

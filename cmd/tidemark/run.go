@@ -125,6 +125,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 	fs.IntVar(&c.Enough.Acked, "min-acked", 0, "acknowledged produces that a pass needs (default 20)")
 	fs.IntVar(&c.Enough.Reads, "min-reads", 0, "reads that a pass needs (default 20)")
 	fs.IntVar(&c.Enough.LeaderChanges, "min-leader-changes", 0, "leader changes that a pass needs")
+	fs.BoolVar(&c.Direct, "direct", false, "on processes: no links between nodes, so no partitions; faster")
 	fs.BoolVar(&asJSON, "json", false, "print only the result, as JSON")
 	fs.BoolVar(&strict, "strict", false, "exit 1 also for what the configuration allows")
 	return cmd
