@@ -147,7 +147,7 @@ func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, p rules.Pr
 		return nil, err
 	}
 	cell := &Cell{Schedule: f.Name, Protocol: p, Backend: c.On, Played: played, Checked: checked, File: f, Folder: folder.Path}
-	cell.compare(f.Expected(p))
+	cell.compare(f.Expected(p, ""))
 	cell.Seconds = time.Since(began).Seconds()
 	return cell, nil
 }

@@ -125,7 +125,9 @@ func (s *stepped) Start(ctx context.Context, n NodeID) (control.Reply, error) {
 }
 
 // Kill ends a broker's process at once.
-func (s *stepped) Kill(ctx context.Context, n NodeID) (Evidence, error) { return s.stop(ctx, n, Kill, nil) }
+func (s *stepped) Kill(ctx context.Context, n NodeID) (Evidence, error) {
+	return s.stop(ctx, n, Kill, nil)
+}
 
 // PowerFail kills a broker's process and has its disk cut at the next start.
 func (s *stepped) PowerFail(ctx context.Context, n NodeID, cut schedule.Cut) (Evidence, error) {

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-//go:embed kip101/*.sched
+//go:embed kip101/*.sched kip279/*.sched kip320/*.sched kip903/*.sched kip966/*.sched
 var files embed.FS
 
 // order is the order in which a reader meets the schedules.
-var order = []string{"S1", "S1b", "S1c", "S2", "S2b"}
+var order = []string{"S1", "S1b", "S1c", "S2", "S2b", "S3", "S3b", "S4", "S5", "S7", "S6", "S6b", "S8"}
 
 var embedded = sync.OnceValues(func() ([]*File, error) {
 	var all []*File

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,7 +72,7 @@ type Step struct {
 	Mode     string         // fetch: "", send, request, answer, drop
 	Max      int32          // fetch: records, 0: no limit
 	Cut      Cut
-	Message  control.Message
+	Message  control.Message // deliver, drop: number 0 is the oldest that waits
 	Premises []Premise
 }
 
@@ -90,10 +89,11 @@ type Premise struct {
 	Nodes  []control.NodeID
 }
 
-// Expect is what has to be found under some protocols.
+// Expect is what has to be found under some protocols, or under one with a rule changed.
 type Expect struct {
 	Line     int
 	Only     Range
+	Change   string   // "fetch-fencing=off", as rules.Set.With takes it; "": the protocol as it was
 	Verdict  string   // consistent, allowed, violation
 	Findings []string // "lost-acked m1", sorted
 	Because  string   // the clause that allows it, or that a pass has to name
@@ -156,13 +156,16 @@ func ParseRange(s string) (Range, error) {
 	return Range{First: first, Last: last}, err
 }
 
-// Expected is what the schedule expects under the protocol.
-func (f *File) Expected(p rules.Protocol) Expect {
-	i := slices.IndexFunc(f.Expects, func(e Expect) bool { return e.Only.Contains(p) })
-	if i < 0 {
-		return Expect{}
+// Expected is what the schedule expects under the protocol, with a rule changed unless change is "". A change that the
+// schedule does not speak of makes no difference to it.
+func (f *File) Expected(p rules.Protocol, change string) Expect {
+	var found Expect
+	for _, e := range f.Expects {
+		if e.Only.Contains(p) && (e.Change == change || e.Change == "" && found.Verdict == "") {
+			found = e
+		}
 	}
-	return f.Expects[i]
+	return found
 }
 
 // Rules is the protocol's rules as the schedule's cluster runs them: registration as the header says, except that a
@@ -209,8 +212,8 @@ func (s Step) String() string {
 	if s.Verb == Fail {
 		b.WriteString(" append")
 	}
-	if s.Message.Number != 0 {
-		b.WriteString(" " + s.Message.String())
+	if s.Message.Kind != "" {
+		b.WriteString(" " + strings.TrimSuffix(s.Message.String(), "#0"))
 	}
 	for i, p := range s.Premises {
 		if i > 0 {
@@ -241,7 +244,13 @@ func (p Premise) String() string {
 
 // String writes the expectation as a schedule has it.
 func (e Expect) String() string {
-	s := fmt.Sprintf("expect %s %s", e.Only, e.Verdict)
+	s := "expect " + e.Only.String()
+	if rule, off := strings.CutSuffix(e.Change, "=off"); off {
+		s += " without " + rule
+	} else if e.Change != "" {
+		s += " with " + e.Change
+	}
+	s += " " + e.Verdict
 	if len(e.Findings) > 0 {
 		s += " " + strings.Join(e.Findings, ", ")
 	}

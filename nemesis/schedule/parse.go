@@ -91,7 +91,7 @@ func (p *parser) finish() error {
 	for _, protocol := range rules.Protocols() {
 		var lines []string
 		for _, e := range f.Expects {
-			if e.Only.Contains(protocol) {
+			if e.Change == "" && e.Only.Contains(protocol) {
 				lines = append(lines, strconv.Itoa(e.Line))
 			}
 		}
@@ -200,6 +200,26 @@ func (p *parser) expect(rest string) error {
 	var err error
 	if e.Only, err = ParseRange(words[0]); err != nil {
 		return fmt.Errorf("expect: %w", err)
+	}
+	if words[1] == "with" || words[1] == "without" {
+		if len(words) < 4 {
+			return fmt.Errorf("expect %s %s: want a rule and then a verdict", words[0], words[1])
+		}
+		if e.Change = words[2]; words[1] == "without" {
+			e.Change += "=off"
+		}
+		if e.Only.First != e.Only.Last || e.Only.Not {
+			return fmt.Errorf("expect %s %s %s: a rule is changed in one protocol, not in %s", words[0], words[1], words[2], words[0])
+		}
+		if _, err := rules.Of(e.Only.First).With(nil, []string{e.Change}); err != nil {
+			return fmt.Errorf("expect: %w", err)
+		}
+		for _, o := range p.file.Expects {
+			if o.Only == e.Only && o.Change == e.Change {
+				return fmt.Errorf("expect %s %s %s: line %d expects something of it already", words[0], words[1], words[2], o.Line)
+			}
+		}
+		words = append(words[:1:1], words[3:]...)
 	}
 	e.Verdict = words[1]
 	if !slices.Contains([]string{"consistent", "allowed", "violation"}, e.Verdict) {

@@ -260,31 +260,46 @@ func (p *player) lag(ctx context.Context, n control.NodeID) error {
 
 // deliver hands a waiting message to its receiver.
 func (p *player) deliver(ctx context.Context, m control.Message) error {
-	to := p.at(m.To)
-	if to == 0 {
-		return impossible("%s goes to a client: it is not held", m)
-	}
-	if to != control.Controller {
-		if err := p.reachable(to); err != nil {
-			return err
-		}
+	m, to, err := p.waiting(ctx, m)
+	if err != nil {
+		return err
 	}
 	return p.do(ctx, to, control.Command{Do: control.Deliver, Message: &m})
 }
 
 // drop loses a waiting message; whoever waits for it learns that the connection broke.
 func (p *player) drop(ctx context.Context, m control.Message) error {
-	to := p.at(m.To)
-	if to == 0 {
-		return impossible("%s goes to a client: it is not held", m)
-	}
-	if to != control.Controller {
-		if err := p.reachable(to); err != nil {
-			return err
-		}
+	m, to, err := p.waiting(ctx, m)
+	if err != nil {
+		return err
 	}
 	if err := p.do(ctx, to, control.Command{Do: control.Drop, Message: &m}); err != nil {
 		return err
 	}
 	return p.lost(ctx, m)
+}
+
+// waiting finds where a message waits, and which one is meant if it has no number.
+func (p *player) waiting(ctx context.Context, m control.Message) (control.Message, control.NodeID, error) {
+	to := p.at(m.To)
+	if to == 0 {
+		return m, to, impossible("%s goes to a client: it is not held", m)
+	}
+	if to != control.Controller {
+		if err := p.reachable(to); err != nil {
+			return m, to, err
+		}
+	}
+	if m.Number != 0 {
+		return m, to, nil
+	}
+	reply, err := p.stage.Do(ctx, to, control.Command{Do: control.Look})
+	if err != nil {
+		return m, to, err
+	}
+	i := slices.IndexFunc(reply.View.Held, func(h control.Message) bool { return h.From == m.From && h.Kind == m.Kind })
+	if i < 0 {
+		return m, to, impossible("no %s->%s %s waits", m.From, m.To, m.Kind)
+	}
+	return reply.View.Held[i], to, nil
 }

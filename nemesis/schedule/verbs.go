@@ -36,8 +36,8 @@ var verbs = map[Verb]grammar{
 	Unfence:    {"N", nodes(1, 1)},
 	Transfer:   {"N", nodes(1, 1)},
 	Fail:       {"N append", parseFail},
-	Deliver:    {"FROM->TO KIND#NUMBER, for example deliver 2->1 Fetch#7", parseMessage},
-	Drop:       {"FROM->TO KIND#NUMBER, for example drop 2->1 Fetch#7", parseMessage},
+	Deliver:    {"FROM->TO KIND[#NUMBER], for example deliver 2->1 Fetch#7, or without the number the oldest that waits", parseMessage},
+	Drop:       {"FROM->TO KIND[#NUMBER], for example drop 2->1 Fetch#7, or without the number the oldest that waits", parseMessage},
 	Require:    {"acked V | hw N = K | log N = V.. | leader = N | isr = N.., separated by commas", parseRequire},
 }
 
@@ -154,7 +154,14 @@ func parseFail(s *Step, rest string) error {
 }
 
 func parseMessage(s *Step, rest string) (err error) {
-	s.Message, err = control.ParseMessage(rest)
+	numbered := rest
+	if !strings.Contains(rest, "#") {
+		numbered += "#1"
+	}
+	s.Message, err = control.ParseMessage(numbered)
+	if numbered != rest {
+		s.Message.Number = 0 // the oldest
+	}
 	return err
 }
 
