@@ -63,7 +63,8 @@ func (l leading) appendState(now Time, b []byte) []byte {
 }
 
 // lead takes the leadership, or a new epoch of it, or a new ISR in the same epoch. A leader never truncates on election.
-func (r *Replica) lead(now Time, newEpoch bool) {
+// When it has missed an epoch, another may have led in it.
+func (r *Replica) lead(now Time, newEpoch, missed bool) {
 	was := r.role
 	r.role = RoleLeader
 	if was != RoleLeader {
@@ -77,7 +78,7 @@ func (r *Replica) lead(now Time, newEpoch bool) {
 				return
 			}
 		}
-		r.resetRemotes(now)
+		r.resetRemotes(now, missed)
 	}
 	r.leading.pending = nil // whatever it was, the compare-and-set of an older partition epoch can no longer succeed
 	r.tell(Event{What: EventRole, Role: RoleLeader, Leader: r.leader, Epoch: r.leaderEpoch,
@@ -85,9 +86,13 @@ func (r *Replica) lead(now Time, newEpoch bool) {
 }
 
 // resetRemotes starts a leader epoch: what is known of a replica is kept over a re-election, but only members of the ISR
-// count as caught up now.
-func (r *Replica) resetRemotes(now Time) {
+// count as caught up now. It is not kept over an epoch that this leader has missed: for the leader of that one the replica
+// may have cut what it once acknowledged here, and the high watermark would rise over records that it no longer has.
+func (r *Replica) resetRemotes(now Time, missed bool) {
 	old := r.leading.remotes
+	if missed {
+		old = nil
+	}
 	r.leading.remotes = make([]remote, 0, len(r.replicas))
 	for _, id := range r.replicas {
 		if id == r.c.Self {

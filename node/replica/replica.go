@@ -136,11 +136,12 @@ func (r *Replica) leaderAndIsr(now Time, m Message, b *LeaderAndIsr) {
 	}
 	if b.PartitionEpoch > r.partitionEpoch {
 		newEpoch := b.LeaderEpoch > r.leaderEpoch
+		missed := b.LeaderEpoch > r.leaderEpoch+1
 		formerLeader := r.leader
 		r.partitionEpoch, r.leaderEpoch, r.leader = b.PartitionEpoch, b.LeaderEpoch, b.Leader
 		r.replicas, r.isr = b.Replicas, b.ISR
 		if b.Leader == r.c.Self {
-			r.lead(now, newEpoch)
+			r.lead(now, newEpoch, missed)
 		} else {
 			r.follow(now, newEpoch, formerLeader)
 		}
