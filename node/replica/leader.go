@@ -243,16 +243,20 @@ func (r *Replica) park(now Time, m Message, b *Fetch) {
 
 // answerParked answers the waiting fetches for which something is new, or whose time is over.
 func (r *Replica) answerParked(now Time) {
-	kept := r.leading.parked[:0]
-	for _, p := range r.leading.parked {
+	waiting := r.leading.parked
+	kept := make([]parkedFetch, 0, len(waiting))
+	for i, p := range waiting {
 		f := r.remote(p.m.From)
 		if p.b.Offset == r.log.End() && f.sentHW == r.hw && now < p.deadline {
 			kept = append(kept, p)
 			continue
 		}
 		answer := &FetchAnswer{HighWatermark: r.hw, Start: r.log.Start()}
-		if p.b.Offset < r.log.End() && !r.read(answer, p.b.Offset, p.b.MaxBytes) {
-			return
+		if p.b.Offset < r.log.End() {
+			r.leading.parked = append(kept, waiting[i:]...) // whoever was answered is not told of an error of the log, too
+			if !r.read(answer, p.b.Offset, p.b.MaxBytes) {
+				return
+			}
 		}
 		f.sentHW = r.hw
 		r.send(p.m.Answer(answer))
