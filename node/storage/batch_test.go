@@ -141,3 +141,23 @@ func TestTheOffsetAndTheEpochLieOutsideOfTheCRC(t *testing.T) {
 	b.Data = stored.Data
 	require.Equal(t, b, stored)
 }
+
+func FuzzSplit(f *testing.F) {
+	whole := append(encode(replica.Batch{Base: 3, Count: 2}, 4).Data, encode(replica.Batch{Base: 5, Count: 1}, 0).Data...)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add(make([]byte, 70))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		batches, err := Split(data)
+		n := 0
+		for _, b := range batches {
+			require.Equal(t, data[n:n+len(b.Data)], b.Data)
+			n += len(b.Data)
+			again, err := Header(b.Data)
+			require.NoError(t, err)
+			require.Equal(t, b, again)
+			require.Positive(t, b.Count)
+		}
+		require.Equal(t, n == len(data), err == nil, "what is not a batch is an error")
+	})
+}

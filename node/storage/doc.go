@@ -67,9 +67,9 @@
 //
 // # Limits
 //
-// Only fsync and the order of operations within one log are modelled: a power failure here never reorders writes of one
-// file, tears in the middle of a sector, or loses a name whose folder was not synced without losing the operation that
-// made it. Appends do not wait for the disk, like Kafka's; who wants that flushes. There is no retention, no compaction,
+// A power failure here leaves a prefix of each log's operations. Real ones may also reorder the writes of a file, leave
+// zeros where bytes were promised, or lose a file's name and not its bytes; recovery copes with what that leaves, but it
+// is not played. Appends do not wait for the disk, like Kafka's; who wants that flushes. There is no retention, no compaction,
 // no index on the disk, and no check of flushed batches when they are read: consumers check the CRC themselves. The whole
 // of a journal is read at start, and one that is never flushed grows by some 20 bytes with each batch. flock and rename
 // over open files are taken for granted, so this is for Unix.

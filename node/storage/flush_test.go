@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,6 +60,7 @@ func TestAFlushDoesNotHoldUpTheLog(t *testing.T) {
 				return n
 			}
 			assert.Equal(t, 3, unsynced(), "what came after the flush began is not flushed")
+			assert.Less(t, len(readText(t, dir, "orders-0", journalName)), 1000)
 			require.NoError(t, f.Close())
 			f = openDisk(t, fs, dir, Options{})
 			assert.Equal(t, []int32{1, 2, 2}, epochs(t, openLog(t, f, orders)), "a kill changes nothing")
@@ -97,6 +99,60 @@ func TestTheFlushHasTheLogAsItWasWhenItBegan(t *testing.T) {
 	_, err := f.Power(nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{1, 1, 1, 1, 1, 1, 1}, epochs(t, openLog(t, f, orders)))
+}
+
+func TestWhatIsSaidToBeDurableWasSynced(t *testing.T) {
+	var calls []string
+	dir := t.TempDir()
+	fs := &faulty{note: func(call, path string) {
+		path, err := filepath.Rel(dir, path)
+		require.NoError(t, err)
+		calls = append(calls, call+" "+path)
+	}}
+	f := openDisk(t, fs, dir, small)
+	l := openLog(t, f, orders)
+	did := func(want ...string) {
+		t.Helper()
+		assert.Equal(t, want, calls)
+		calls = nil
+	}
+	did("fsync .", "rename orders-0/unsynced.journal", "fsync orders-0")
+
+	write(t, l, 1, 3)
+	did()
+	require.NoError(t, f.Flush(orders))
+	did("fsync orders-0/00000000000000000000.log")
+	require.NoError(t, f.Flush(orders))
+	did() // nothing happened
+
+	write(t, l, 1, 4)
+	require.NoError(t, f.Flush(orders))
+	did("fsync orders-0/00000000000000000003.log", "fsync orders-0/00000000000000000006.log", "fsync orders-0")
+
+	require.NoError(t, l.TruncateTo(2))
+	calls = nil
+	require.NoError(t, f.Flush(orders))
+	did("fsync orders-0/00000000000000000000.log", "fsync orders-0")
+
+	require.NoError(t, l.SetEpochs(nil))
+	did("fsync orders-0/leader-epoch-checkpoint.tmp", "rename orders-0/leader-epoch-checkpoint", "fsync orders-0")
+	require.NoError(t, f.Checkpoint(nil))
+	did("fsync replication-offset-checkpoint.tmp", "rename replication-offset-checkpoint", "fsync .")
+	require.NoError(t, f.CleanShutdown(1))
+	did("fsync .kafka_cleanshutdown.tmp", "rename .kafka_cleanshutdown", "fsync .")
+	_, _, err := f.TakeCleanShutdown()
+	require.NoError(t, err)
+	did("fsync .")
+
+	// What a killed broker left unsynced is synced by the flush of the next.
+	write(t, l, 1, 1)
+	require.NoError(t, l.TruncateTo(1))
+	require.NoError(t, f.Close())
+	f = openDisk(t, fs, dir, small)
+	openLog(t, f, orders)
+	calls = nil
+	require.NoError(t, f.Flush(orders))
+	did("fsync orders-0/00000000000000000000.log", "fsync orders-0")
 }
 
 func TestALogWhoseFsyncFailedIsOfNoUse(t *testing.T) {

@@ -217,6 +217,39 @@ func TestReadsCrossSegmentsAndLeaveTheCacheWhereItEnds(t *testing.T) {
 	}
 }
 
+func TestTheCacheHasTheNewestBatchesAndNoOthers(t *testing.T) {
+	size := len(produced(0, 1, 1, 10).Data)
+	f := openDisk(t, osFiles{}, t.TempDir(), Options{CacheBytes: 4 * size})
+	opened, err := f.log(orders, false)
+	require.NoError(t, err)
+	held := func() string {
+		s, bytes := "", 0
+		for _, b := range opened.recent.batches[opened.recent.first:] {
+			s += fmt.Sprintf("%d@%d ", b.Base, b.Epoch)
+			bytes += len(b.Data)
+		}
+		require.Equal(t, bytes, opened.recent.bytes)
+		return s
+	}
+	write(t, opened, 1, 10)
+	assert.Equal(t, "6@1 7@1 8@1 9@1 ", held())
+	require.NoError(t, opened.TruncateTo(8))
+	write(t, opened, 2, 1)
+	assert.Equal(t, "6@1 7@1 8@2 ", held())
+	assert.Equal(t, []int32{1, 1, 1, 1, 1, 1, 1, 1, 2}, epochs(t, opened))
+	require.NoError(t, opened.TruncateTo(2))
+	assert.Equal(t, "", held())
+	write(t, opened, 3, 6)
+	assert.Equal(t, "4@3 5@3 6@3 7@3 ", held())
+	require.NoError(t, opened.Reset(5))
+	write(t, opened, 4, 1)
+	assert.Equal(t, "5@4 ", held())
+	assert.Equal(t, []int32{4}, epochs(t, opened))
+	require.NoError(t, opened.Append(produced(6, 1, 5, 5*size)))
+	assert.Equal(t, "", held(), "a batch larger than the cache")
+	assert.Equal(t, []int32{4, 5}, epochs(t, opened))
+}
+
 func TestAStaleLogSaysSo(t *testing.T) {
 	for name, end := range map[string]func(*Files) error{
 		"power": func(f *Files) error { _, err := f.Power(nil); return err },

@@ -25,8 +25,7 @@ func (r *recent) add(b replica.Batch, limit int) {
 		r.first++
 	}
 	if r.first > len(r.batches)/2 {
-		// Into a new array: what was handed out to readers stays as it is.
-		r.batches, r.first = slices.Clone(r.batches[r.first:]), 0
+		r.batches, r.first = append(r.batches[:0], r.batches[r.first:]...), 0
 	}
 }
 
@@ -37,10 +36,11 @@ func (r *recent) truncate(end int64) {
 		n--
 		r.bytes -= len(r.batches[n].Data)
 	}
-	r.batches = slices.Clip(r.batches[:n])
+	clear(r.batches[n:])
+	r.batches = r.batches[:n]
 }
 
-// read is nil if the batch that contains the offset is not here.
+// read is nil if the batch that contains the offset is not here. The list is the reader's own.
 func (r *recent) read(from int64, maxBytes int) []replica.Batch {
 	held := r.batches[r.first:]
 	if len(held) == 0 || from < held[0].Base {

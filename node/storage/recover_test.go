@@ -174,6 +174,53 @@ func TestFlushedBatchesAreFoundByTheirHeadersAlone(t *testing.T) {
 	}, found)
 }
 
+func TestWhatWasWrittenAfterATruncationIsNotTrusted(t *testing.T) {
+	dir := t.TempDir()
+	f := openDisk(t, osFiles{}, dir, Options{})
+	l := openLog(t, f, orders)
+	write(t, l, 1, 4)
+	require.NoError(t, f.Flush(orders))
+	require.NoError(t, l.TruncateTo(1))
+	write(t, l, 2, 3) // the offsets were flushed, the batches were not
+	require.NoError(t, f.Close())
+	damage(t, segmentPath(filepath.Join(dir, "orders-0"), 0), func(data []byte) []byte { data[3*78-1]++; return data })
+
+	f = openDisk(t, osFiles{}, dir, Options{})
+	assert.Equal(t, []int32{1, 2}, epochs(t, openLog(t, f, orders)))
+}
+
+func TestASegmentThatAPowerFailureLeavesNothingOfIsRemoved(t *testing.T) {
+	for _, torn := range []int{0, 30} {
+		dir := t.TempDir()
+		f := openDisk(t, osFiles{}, dir, small)
+		write(t, openLog(t, f, orders), 1, 3)
+		require.NoError(t, f.Flush(orders))
+		write(t, openLog(t, f, orders), 2, 1)
+		_, err := f.Power(replica.Cut{orders: {Torn: torn}})
+		require.NoError(t, err)
+		found, _ := f.Recovery(orders)
+		require.EqualValues(t, torn, found.Cut)
+		require.Equal(t, []string{"00000000000000000000.log", "unsynced.journal"}, names(t, dir, orders))
+		write(t, openLog(t, f, orders), 3, 1)
+		require.Equal(t, []int32{1, 1, 1, 3}, epochs(t, openLog(t, f, orders)))
+	}
+}
+
+func TestWhatAPowerFailureLeftIsVerifiedOnce(t *testing.T) {
+	dir := t.TempDir()
+	f := openDisk(t, osFiles{}, dir, small)
+	write(t, openLog(t, f, orders), 1, 5)
+	_, err := f.Power(replica.Cut{orders: {Keep: 4}})
+	require.NoError(t, err)
+	found, _ := f.Recovery(orders)
+	require.EqualValues(t, 4*78, found.Verified)
+	require.NoError(t, f.Close())
+	f = openDisk(t, osFiles{}, dir, small)
+	require.EqualValues(t, 4, openLog(t, f, orders).End())
+	found, _ = f.Recovery(orders)
+	require.Zero(t, found.Verified)
+}
+
 func TestAJournalThatDoesNotGoWithTheFilesIsGivenUp(t *testing.T) {
 	journal := func(change func([]byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, folder string) { damage(t, filepath.Join(folder, journalName), change) }
@@ -233,6 +280,41 @@ func TestAJournalThatDoesNotGoWithTheFilesIsGivenUp(t *testing.T) {
 func seals(r []byte) []byte {
 	binary.BigEndian.PutUint32(r[4:], crc32.Checksum(r[frameSize:], castagnoli))
 	return r
+}
+
+func TestAJournalThatLacksARecordIsGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(l replica.Log) error
+		says string
+	}{
+		{"after a truncation", func(l replica.Log) error { return l.TruncateTo(1) },
+			"after truncate number 2 segment 0 must have 78 bytes, has 156"},
+		{"after a reset", func(l replica.Log) error { return l.Reset(1) },
+			"after reset number 2 segment 1 must have 0 bytes, has 78"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := openDisk(t, osFiles{}, dir, Options{})
+			l := openLog(t, f, orders)
+			write(t, l, 1, 2)
+			require.NoError(t, c.do(l))
+			before := len(readText(t, dir, "orders-0", journalName))
+			write(t, l, 2, 1)
+			after := len(readText(t, dir, "orders-0", journalName))
+			write(t, l, 3, 1)
+			require.NoError(t, f.Close())
+			damage(t, filepath.Join(dir, "orders-0", journalName), func(data []byte) []byte {
+				return append(data[:before], data[after:]...)
+			})
+			f = openDisk(t, osFiles{}, dir, Options{})
+			l = openLog(t, f, orders)
+			found, _ := f.Recovery(orders)
+			assert.ErrorContains(t, found.Journal, c.says)
+			assert.EqualValues(t, 3, l.End())
+			assert.Zero(t, found.Unsynced)
+		})
+	}
 }
 
 func TestALogThatWasKilledWhileItWasMadeIsMadeAgain(t *testing.T) {

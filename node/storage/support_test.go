@@ -32,6 +32,7 @@ type faulty struct {
 	err    error // what then happens: errKilled to everything, other errors to what needs space only
 
 	sync func(path string) error // in place of fsync, if set
+	note func(call, path string) // told of fsyncs and renames, if set
 	skip string                  // files with this suffix are not written
 }
 
@@ -100,6 +101,9 @@ func (f *faulty) rename(from, to string) error {
 	if _, err := f.spend(1, from); err != nil {
 		return err
 	}
+	if f.note != nil {
+		f.note("rename", to)
+	}
 	return f.osFiles.rename(from, to)
 }
 
@@ -113,7 +117,12 @@ func (f *faulty) remove(path string) error {
 	return f.osFiles.remove(path)
 }
 
-func (f *faulty) syncDir(path string) error {
+func (f *faulty) syncDir(path string) error { return f.fsync(path) }
+
+func (f *faulty) fsync(path string) error {
+	if f.note != nil {
+		f.note("fsync", path)
+	}
 	if f.sync != nil {
 		return f.sync(path)
 	}
@@ -151,12 +160,7 @@ func (f *faultyFile) Truncate(size int64) error {
 	return f.file.Truncate(size)
 }
 
-func (f *faultyFile) Sync() error {
-	if f.fs.sync != nil {
-		return f.fs.sync(f.path)
-	}
-	return f.fs.dead()
-}
+func (f *faultyFile) Sync() error { return f.fs.fsync(f.path) }
 
 // manyFiles is a folder for tests that make thousands of files: in memory where the system has a place for that.
 func manyFiles(t require.TestingT) (dir string, remove func()) {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrStale is the error of a log that was opened before a power failure: its broker is gone. Open the log again.
-var ErrStale = errors.New("log was opened before a power failure")
+var ErrStale = errors.New("stale log")
 
 // Disk is a broker's disk in memory. Its zero value is empty and ready, as is what [New] returns.
 type Disk struct {

@@ -153,7 +153,7 @@ func TestALogOpenedBeforeAPowerFailureIsStale(t *testing.T) {
 	require.ErrorIs(t, l.TruncateTo(0), memory.ErrStale)
 	require.ErrorIs(t, l.Reset(0), memory.ErrStale)
 	require.ErrorIs(t, l.SetEpochs(nil), memory.ErrStale)
-	assert.EqualError(t, l.SetEpochs(nil), "set epochs of orders-0: log was opened before a power failure; open it again")
+	assert.EqualError(t, l.SetEpochs(nil), "set epochs of orders-0: stale log; open it again")
 	assert.EqualValues(t, -1, l.Start())
 	assert.EqualValues(t, -1, l.End())
 	assert.Nil(t, l.Epochs())
