@@ -22,8 +22,8 @@ func (r *Replica) produce(now Time, m Message, b *Produce) {
 	}
 	batch := b.Batch
 	batch.Base, batch.Epoch = r.log.End(), r.leaderEpoch
-	if at, again := r.producers.duplicate(batch); again {
-		batch.Base = at // it is in the log; the answer waits until it is committed, as for the first time
+	if s, again := r.producers.duplicate(batch); again {
+		batch.Base, batch.Epoch = s.base, s.leaderEpoch // in the log; the answer waits until it is committed, as for the first time
 	} else if !r.append(batch) {
 		r.send(m.Answer(&ProduceAnswer{Error: StorageError, Base: NoOffset}))
 		return
@@ -110,9 +110,10 @@ type producer struct {
 }
 
 type sequence struct {
-	first int32
-	count int32
-	base  int64
+	first       int32
+	count       int32
+	base        int64
+	leaderEpoch int32
 }
 
 // remembered is how many batches of a producer are known for telling duplicates, as many as a client may have in flight.
@@ -130,21 +131,21 @@ func (p producers) find(id int64) (int, bool) {
 	})
 }
 
-// duplicate finds a batch that was appended before and says at which offset.
-func (p producers) duplicate(b Batch) (int64, bool) {
+// duplicate finds a batch that was appended before.
+func (p producers) duplicate(b Batch) (sequence, bool) {
 	if b.Producer == NoProducer {
-		return 0, false
+		return sequence{}, false
 	}
 	i, ok := p.find(b.Producer)
 	if !ok || p[i].epoch != b.ProducerEpoch {
-		return 0, false
+		return sequence{}, false
 	}
 	for _, s := range p[i].recent {
 		if s.first == b.Sequence && s.count == b.Count {
-			return s.base, true
+			return s, true
 		}
 	}
-	return 0, false
+	return sequence{}, false
 }
 
 // check says whether a producer's batch comes in its turn. A producer that is not known may begin anywhere (KIP-360).
@@ -194,7 +195,7 @@ func (p *producers) remember(b Batch) {
 	if len(q.recent) == remembered {
 		q.recent = slices.Delete(q.recent, 0, 1)
 	}
-	q.recent = append(q.recent, sequence{b.Sequence, b.Count, b.Base})
+	q.recent = append(q.recent, sequence{b.Sequence, b.Count, b.Base, b.Epoch})
 }
 
 // reach is the end of the last batch that any producer's state knows, 0 if none.
