@@ -186,6 +186,8 @@ func (in *intake) invoke(e *history.Event) error {
 		return invalid(e, "acks", "%d is none of -1 (all), 0, 1", q.Acks)
 	case q.Type == history.Fetch && q.From < 0:
 		return invalid(e, "from", "%d is negative", q.From)
+	case q.Type == history.Fetch && q.From > maxOffset:
+		return invalid(e, "from", "%d is beyond %d", q.From, int64(maxOffset))
 	}
 	p := in.partition(q.Partition)
 	id, twice, unique := p.invoke(e)
@@ -222,17 +224,27 @@ func (in *intake) ret(e *history.Event) error {
 	return nil
 }
 
+// maxOffset keeps sums of offsets and counts far from overflow.
+const maxOffset = 1 << 60
+
 func checkAnswer(e *history.Event) error {
 	q := &e.Op
 	switch {
+	case q.Offset > maxOffset:
+		return invalid(e, "offset", "%d is beyond %d", q.Offset, int64(maxOffset))
+	case q.HighWatermark > maxOffset:
+		return invalid(e, "hw", "%d is beyond %d", q.HighWatermark, int64(maxOffset))
 	case q.Type == history.Produce && q.Offset < history.Unknown, q.Type == history.End && q.Offset < 0:
 		return invalid(e, "offset", "%d is negative", q.Offset)
 	case q.Type == history.Fetch && q.HighWatermark < 0:
 		return invalid(e, "hw", "%d is negative", q.HighWatermark)
 	}
 	for i := range q.Records {
-		if q.Records[i].Offset < 0 {
-			return invalid(e, "records", "offset %d is negative", q.Records[i].Offset)
+		switch o := q.Records[i].Offset; {
+		case o < 0:
+			return invalid(e, "records", "offset %d is negative", o)
+		case o > maxOffset:
+			return invalid(e, "records", "offset %d is beyond %d", o, int64(maxOffset))
 		}
 	}
 	return nil

@@ -36,27 +36,22 @@ func (p *partition) diverged() []divergence {
 	}
 	var ds []divergence
 	at := make([]int, len(p.replicas))
-	for offset := start; offset < hw; offset++ {
-		var first *history.Record
-		differs := false
+	for {
+		// The next offset that any replica has.
+		offset := hw
 		for i, r := range p.replicas {
-			for at[i] < len(r.Entries) && r.Entries[at[i]].Offset < offset {
+			for at[i] < len(r.Entries) && r.Entries[at[i]].Offset < start {
 				at[i]++
 			}
-			var x *history.Record
-			if at[i] < len(r.Entries) && r.Entries[at[i]].Offset == offset {
-				x = &r.Entries[at[i]]
-			}
-			if i == 0 {
-				first = x
-			} else {
-				differs = differs || !sameRecord(first, x)
+			if at[i] < len(r.Entries) {
+				offset = min(offset, r.Entries[at[i]].Offset)
 			}
 		}
-		if !differs {
-			if first == nil {
-				break // no replica reaches further, whatever its high watermark says
-			}
+		if offset >= hw {
+			return ds
+		}
+		start = offset + 1
+		if p.agree(offset, at) {
 			continue
 		}
 		if n := len(ds); n > 0 && ds[n-1].to == offset {
@@ -65,7 +60,23 @@ func (p *partition) diverged() []divergence {
 		}
 		ds = append(ds, divergence{from: offset, to: offset + 1, sides: p.sides(offset), hw: hw})
 	}
-	return ds
+}
+
+// agree reports whether all replicas, each standing at its entry at, have the same record at an offset.
+func (p *partition) agree(offset int64, at []int) bool {
+	var first *history.Record
+	for i, r := range p.replicas {
+		var x *history.Record
+		if at[i] < len(r.Entries) && r.Entries[at[i]].Offset == offset {
+			x = &r.Entries[at[i]]
+		}
+		if i == 0 {
+			first = x
+		} else if !sameRecord(first, x) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameRecord(a, b *history.Record) bool {

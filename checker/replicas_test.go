@@ -35,6 +35,8 @@ func TestReplicasAreComparedBelowTheLowestHighWatermark(t *testing.T) {
 		"a deleted start":  {3, 3, abc, abc[1:], nil, ""},
 		"two separate places": {3, 3, abc, []history.Record{{Epoch: 1, Value: "x"}, abc[1], {Offset: 2, Epoch: 1, Value: "z"}},
 			[]string{"diverged 0", "diverged 2"}, "at offset 0 of orders-0, below every replica's high watermark (the lowest is 3), the replicas differ: a (epoch 0) on broker 1, x (epoch 1) on broker 2."},
+		"a gap in both": {9, 9, []history.Record{abc[0], {Offset: 7, Value: "h"}}, []history.Record{abc[0], {Offset: 7, Value: "i"}},
+			[]string{"diverged 7"}, "at offset 7 of orders-0, below every replica's high watermark (the lowest is 9), the replicas differ: h (epoch 0) on broker 1, i (epoch 0) on broker 2."},
 		"a high watermark above both logs": {1 << 50, 1 << 50, abc, abc, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

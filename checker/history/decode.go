@@ -55,10 +55,10 @@ var fieldNames = [...]string{"seq", "time", "kind", "process", "op", "partition"
 	"partition-epoch", "to", "leader", "isr", "role", "why", "broker", "broker-epoch", "bytes", "unclean", "leo", "epochs",
 	"entries", "ok"}
 
-var fieldByName = func() map[string]fields {
-	m := make(map[string]fields, len(fieldNames))
+var fieldByName = func() map[string]int {
+	m := make(map[string]int, len(fieldNames))
 	for i, n := range fieldNames {
-		m[n] = 1 << i
+		m[n] = i
 	}
 	return m
 }()
@@ -136,6 +136,23 @@ type decoder struct {
 	raw  raw
 	// words keeps one copy of texts that come again and again: partitions, names of errors, reasons.
 	words map[string]string
+	// follows is, for each field, the index of the one that followed it last: a writer puts its keys in the same order each time,
+	// so the guess spares most look-ups.
+	follows [len(fieldNames) + 1]uint8
+}
+
+// index finds a key among the fields; after is the index of the field before it plus one. It returns -1 for an unknown key.
+func (d *decoder) index(key []byte, after int) int {
+	guess := int(d.follows[after])
+	if string(key) == fieldNames[guess] {
+		return guess
+	}
+	i, ok := fieldByName[string(key)]
+	if !ok {
+		return -1
+	}
+	d.follows[after] = uint8(i)
+	return i
 }
 
 // maxWords bounds what a history with ever new words can make the decoder keep.
@@ -162,11 +179,14 @@ func (d *decoder) event(line []byte, e *Event) error {
 	r := &d.raw
 	r.e.Op.Node = Unknown
 	r.e.Op.Acks = -1
+	last := 0
 	err := d.scan.object(func(key []byte) error {
-		f, ok := fieldByName[string(key)]
-		if !ok {
-			return &fieldError{string(key), errors.New("is not a field of this format")}
+		i := d.index(key, last)
+		if i < 0 {
+			return &fieldError{string(key), errUnknownField}
 		}
+		last = i + 1
+		f := fields(1) << i
 		if r.seen&f != 0 {
 			return &fieldError{f.first(), errors.New("stands twice")}
 		}
