@@ -49,6 +49,17 @@ func (c epochCache) truncatedFromStart(o int64) (epochCache, bool) {
 	return append(epochCache{{c[drop-1].Epoch, o}}, c[drop:]...), true
 }
 
+// corrected is the cache after a look at one of the log's batches, all of which are looked at in order: where the cache has
+// another epoch for the batch, that entry and the later ones are not true of this log.
+func (c epochCache) corrected(b Batch) epochCache {
+	if until, _ := c.truncatedFromEnd(b.Base + 1); until.last() == b.Epoch {
+		return c
+	}
+	before, _ := c.truncatedFromEnd(b.Base)
+	after, _ := before.assigned(b.Epoch, b.Base)
+	return after
+}
+
 // endOffsetFor is the largest epoch known that is at most e, and the offset where it ends in a log that ends at leo. The
 // two are one lookup: the end is where the first larger epoch starts. An epoch below the first entry ends where that
 // entry starts (KAFKA-7415 and later). NoEpoch and NoOffset mean undefined: nothing larger than e is known, so that e's

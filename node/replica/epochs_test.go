@@ -130,6 +130,40 @@ func TestWhereAnEpochEnds(t *testing.T) {
 	}
 }
 
+// What the epoch checkpoint says of a log after a power failure that has taken or brought back some of it.
+func TestTheLogIsRightWhereTheCheckpointContradictsIt(t *testing.T) {
+	// Epochs of one record each, from offset 0 on.
+	log := func(epochs ...int32) []Batch {
+		var batches []Batch
+		for i, e := range epochs {
+			batches = append(batches, Batch{Base: int64(i), Count: 1, Epoch: e})
+		}
+		return batches
+	}
+	for _, c := range []struct {
+		name   string
+		stored epochCache
+		log    []Batch
+		want   epochCache
+	}{
+		{"it does not", cache(0, 0, 2, 2), log(0, 0, 2, 2), cache(0, 0, 2, 2)},
+		{"a truncated record is back in the place of a newer epoch", cache(0, 0, 2, 1), log(0, 0), cache(0, 0)},
+		{"a whole truncated tail is back", cache(0, 0, 5, 1), log(0, 1, 3, 3), cache(0, 0, 1, 1, 3, 2)},
+		{"the newer epoch began where the old log did", cache(5, 0), log(3, 4), cache(3, 0, 4, 1)},
+		{"an epoch that the checkpoint does not have", cache(0, 0), log(0, 1), cache(0, 0, 1, 1)},
+		{"no checkpoint at all", nil, log(0, 0, 4), cache(0, 0, 4, 2)},
+		{"epochs that go down, as truncating to the high watermark can leave them", cache(0, 0, 1, 3), log(0, 0, 2, 1), cache(0, 0, 1, 3)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _ := c.stored.truncatedFromEnd(int64(len(c.log)))
+			for _, b := range c.log {
+				got = got.corrected(b)
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
 // The lookup against one that is too simple to be wrong, on caches that came about by assigning and truncating.
 func TestTheEpochCacheRisesAndItsLookupIsTheOneOfTheDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -220,6 +220,11 @@ func (p producers) clone() producers {
 // loadProducers rebuilds the producers' state from the log.
 func (r *Replica) loadProducers() error {
 	r.producers = nil
+	return r.eachBatch(r.producers.remember)
+}
+
+// eachBatch visits the log's batches in order.
+func (r *Replica) eachBatch(visit func(Batch)) error {
 	for at := r.log.Start(); at < r.log.End(); {
 		batches, err := r.log.Read(at, 1<<20)
 		if err != nil {
@@ -229,7 +234,7 @@ func (r *Replica) loadProducers() error {
 			return fmt.Errorf("no batch at offset %d of a log that ends at %d", at, r.log.End())
 		}
 		for _, b := range batches {
-			r.producers.remember(b)
+			visit(b)
 			at = b.End()
 		}
 	}

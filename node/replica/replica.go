@@ -57,24 +57,29 @@ type Replica struct {
 
 // Open makes a replica of what survived. It has no role until LeaderAndIsr arrives. The high watermark starts from its
 // checkpoint and the epoch cache from its own, both clamped to the log, because each is written on its own and may be
-// ahead of it.
+// ahead of it. Where the epoch checkpoint contradicts the log, the log is right: a power failure can undo a truncation that
+// was not flushed, and then the log has its old records again where the checkpoint already has the epoch of the new ones.
+// A leader that believed it would tell followers that they agree where they do not, and the logs would differ for ever.
 func Open(c Config, l Log) (*Replica, error) {
 	r := &Replica{c: c, log: l, leaderEpoch: NoEpoch, partitionEpoch: -1, version: -1, brokerEpoch: NoBrokerEpoch,
-		number: max(c.FirstNumber, 1) - 1}
+		number: c.FirstNumber - 1}
 	if c.FetchMaxBytes == 0 {
 		r.c.FetchMaxBytes = 1 << 20
 	}
 	r.hw = min(max(l.HighWatermark(), l.Start()), l.End())
-	cache, cut := epochCache(slices.Clone(l.Epochs())).truncatedFromEnd(l.End())
-	cache, shortened := cache.truncatedFromStart(l.Start())
-	r.epochs = cache
-	if cut || shortened {
-		if err := l.SetEpochs(cache); err != nil {
+	r.epochs, _ = epochCache(slices.Clone(l.Epochs())).truncatedFromEnd(l.End())
+	r.epochs, _ = r.epochs.truncatedFromStart(l.Start())
+	err := r.eachBatch(func(b Batch) {
+		r.producers.remember(b)
+		r.epochs = r.epochs.corrected(b)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("producer state and leader epochs of %s: %w", c.Partition, err)
+	}
+	if !slices.Equal(r.epochs, l.Epochs()) {
+		if err := l.SetEpochs(r.epochs); err != nil {
 			return nil, fmt.Errorf("leader epoch checkpoint of %s: %w", c.Partition, err)
 		}
-	}
-	if err := r.loadProducers(); err != nil {
-		return nil, fmt.Errorf("producer state of %s: %w", c.Partition, err)
 	}
 	return r, nil
 }
