@@ -41,14 +41,59 @@ func ParseBackend(s string) (Backend, error) {
 	return "", fmt.Errorf("unknown backend %q: want process, docker or sim", s)
 }
 
-// ReproduceConfig says which schedules are played, under which protocols, and where.
+// Column is what schedules are played under: a protocol, or one with a rule changed.
+type Column struct {
+	Protocol rules.Protocol
+	// Change is "fetch-fencing=off" or "truncation=kip101", as rules.Set.With takes it; "": the protocol as it was. Schedules say
+	// what they expect of it.
+	Change string
+}
+
+// String is the column's head: the protocol, and what is changed.
+func (c Column) String() string {
+	switch rule, off := strings.CutSuffix(c.Change, "=off"); {
+	case c.Change == "":
+		return string(c.Protocol)
+	case off:
+		return string(c.Protocol) + " without " + rule
+	}
+	return string(c.Protocol) + " with " + c.Change
+}
+
+// Columns makes a column of each protocol as it was.
+func Columns(protocols ...rules.Protocol) []Column {
+	columns := make([]Column, len(protocols))
+	for i, p := range protocols {
+		columns[i] = Column{Protocol: p}
+	}
+	return columns
+}
+
+// Diagonal is KIP-320's protocol with one rule wrong in each column, and KIP-966's without each of the rules that it brought:
+// each change is noticed by its own schedule.
+func Diagonal() []Column {
+	columns := Columns(rules.KIP320)
+	for _, change := range []string{"truncation=hw", "truncation=kip101", "fetch-fencing=off", "epoch-at-election=off",
+		"truncate-every-epoch=off", "isr-from-epoch-start=off"} {
+		columns = append(columns, Column{rules.KIP320, change})
+	}
+	columns = append(columns, Column{Protocol: rules.KIP966})
+	for _, r := range rules.Rules() {
+		if r.Since == rules.KIP966 {
+			columns = append(columns, Column{rules.KIP966, r.Name + "=off"})
+		}
+	}
+	return columns
+}
+
+// ReproduceConfig says which schedules are played, under what, and where.
 type ReproduceConfig struct {
 	Schedules []*schedule.File
-	Protocols []rules.Protocol
+	Columns   []Column
 	On        Backend
 	// Repeat plays each cell so often; 0 is once.
 	Repeat int
-	// Without and Rules change the rules of every protocol, as rules.Parse takes them. What is expected stays.
+	// Without and Rules change the rules of every column, as rules.Parse takes them. What is expected stays.
 	Without, Rules []string
 	// Root is where the folder of the run is made; "" is results.Root.
 	Root string
@@ -58,11 +103,11 @@ type ReproduceConfig struct {
 	Done func(Cell)
 }
 
-// Cell is one schedule played under one protocol.
+// Cell is one schedule played in one column.
 type Cell struct {
-	Schedule string         `json:"schedule"`
-	Protocol rules.Protocol `json:"protocol"`
-	Backend  Backend        `json:"backend"`
+	Schedule string  `json:"schedule"`
+	Protocol string  `json:"protocol"` // the column's head
+	Backend  Backend `json:"backend"`
 	// Expected and Observed are a verdict, with its reason where there is one.
 	Expected string `json:"expected"`
 	Observed string `json:"observed"`
@@ -82,7 +127,7 @@ type Cell struct {
 	Folder           string           `json:"-"`
 }
 
-// Reproduce plays every schedule under every protocol and compares what is found with what is expected. An error means
+// Reproduce plays every schedule in every column and compares what is found with what is expected. An error means
 // that the harness failed; cells that were done before it are returned too.
 func Reproduce(ctx context.Context, c ReproduceConfig) ([]Cell, error) {
 	folder, err := results.Create(rootOr(c.Root), "reproduce")
@@ -92,8 +137,8 @@ func Reproduce(ctx context.Context, c ReproduceConfig) ([]Cell, error) {
 	var cells []Cell
 	for i := range max(c.Repeat, 1) {
 		for _, f := range c.Schedules {
-			for _, p := range c.Protocols {
-				name := fmt.Sprintf("%s-%s", f.Name, p)
+			for _, column := range c.Columns {
+				name := f.Name + "-" + strings.ReplaceAll(column.String(), " ", "-")
 				if c.Repeat > 1 {
 					name += fmt.Sprintf("-%d", i+1)
 				}
@@ -101,9 +146,9 @@ func Reproduce(ctx context.Context, c ReproduceConfig) ([]Cell, error) {
 				if err != nil {
 					return cells, err
 				}
-				cell, err := c.cell(ctx, f, p, sub)
+				cell, err := c.cell(ctx, f, column, sub)
 				if err != nil {
-					return cells, fmt.Errorf("%s under %s on %s: %w", f.Name, p, c.On, err)
+					return cells, fmt.Errorf("%s under %s on %s: %w", f.Name, column, c.On, err)
 				}
 				cells = append(cells, *cell)
 				if c.Done != nil {
@@ -122,10 +167,23 @@ func rootOr(root string) string {
 	return root
 }
 
-// cell plays one schedule under one protocol and judges what came of it.
-func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, p rules.Protocol, folder results.Folder) (*Cell, error) {
+// RulesOf are the rules that a schedule runs under in a column.
+func (c *ReproduceConfig) RulesOf(f *schedule.File, column Column) (rules.Set, error) {
+	set := f.Rules(column.Protocol)
+	if column.Change != "" {
+		var err error
+		if set, err = set.With(nil, []string{column.Change}); err != nil {
+			return set, err
+		}
+	}
+	return set.With(c.Without, c.Rules)
+}
+
+// cell plays one schedule in one column and judges what came of it.
+func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, column Column, folder results.Folder) (*Cell, error) {
 	began := time.Now()
-	set, err := f.Rules(p).With(c.Without, c.Rules)
+	p := column.Protocol
+	set, err := c.RulesOf(f, column)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +204,8 @@ func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, p rules.Pr
 	if err := folder.WriteJSON(results.Result, checked); err != nil {
 		return nil, err
 	}
-	cell := &Cell{Schedule: f.Name, Protocol: p, Backend: c.On, Played: played, Checked: checked, File: f, Folder: folder.Path}
-	cell.compare(f.Expected(p, ""))
+	cell := &Cell{Schedule: f.Name, Protocol: column.String(), Backend: c.On, Played: played, Checked: checked, File: f, Folder: folder.Path}
+	cell.compare(f.Expected(p, column.Change))
 	cell.Seconds = time.Since(began).Seconds()
 	return cell, nil
 }
@@ -203,9 +261,10 @@ func openCluster(ctx context.Context, on Backend, c cluster.Config) (cluster.Clu
 func scheduleHeader(f *schedule.File, p rules.Protocol) history.Header {
 	topic, _, _ := strings.Cut(schedule.Partition, "-")
 	return history.Header{
-		Contract: history.Contract{Acks: "all", MinISR: f.Cluster.MinISR, Unclean: f.Cluster.Unclean, Protocol: string(p)},
-		Topics:   []history.Topic{{Name: topic, Partitions: 1, Replicas: len(f.Cluster.Replicas)}},
-		Meta:     map[string]string{"schedule": f.Name},
+		Contract: history.Contract{Acks: "all", MinISR: f.Cluster.MinISR, Unclean: f.Cluster.Unclean, Protocol: string(p),
+			Bar: strings.ReplaceAll(f.Cluster.Level, "-", " ")},
+		Topics: []history.Topic{{Name: topic, Partitions: 1, Replicas: len(f.Cluster.Replicas)}},
+		Meta:   map[string]string{"schedule": f.Name},
 	}
 }
 

@@ -29,6 +29,8 @@ type client struct {
 const (
 	produceVersion = 9
 	fetchVersion   = 11
+	// Before version 5 a broker may not answer OFFSET_NOT_AVAILABLE (KIP-207).
+	listOffsetsVersion = 5
 )
 
 // newClient sends a request. The connection is the client's from then on.
@@ -38,7 +40,8 @@ func newClient(conn net.Conn, process string, r control.Request) (*client, error
 		return nil, err
 	}
 	var req kmsg.Request
-	if r.Produce {
+	switch {
+	case r.Produce:
 		p := kmsg.NewPtrProduceRequest()
 		p.Acks, p.TimeoutMillis = -1, 0 // no time-out runs on a stage
 		p.SetVersion(produceVersion)
@@ -49,7 +52,18 @@ func newClient(conn net.Conn, process string, r control.Request) (*client, error
 		t.Partitions = append(t.Partitions, tp)
 		p.Topics = append(p.Topics, t)
 		req = p
-	} else {
+	case r.Latest:
+		l := kmsg.NewPtrListOffsetsRequest()
+		l.ReplicaID = -1
+		l.SetVersion(listOffsetsVersion)
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		tp := kmsg.NewListOffsetsRequestTopicPartition()
+		tp.Partition, tp.Timestamp = partition, -1
+		t.Partitions = append(t.Partitions, tp)
+		l.Topics = append(l.Topics, t)
+		req = l
+	default:
 		f := kmsg.NewPtrFetchRequest()
 		f.MaxBytes, f.MinBytes, f.MaxWaitMillis = 1<<20, 0, 0
 		f.SetVersion(fetchVersion)
@@ -96,6 +110,8 @@ func (c *client) answer(ctx context.Context) (control.Answer, error) {
 		return produced(r)
 	case *kmsg.FetchResponse:
 		return fetched(r)
+	case *kmsg.ListOffsetsResponse:
+		return listed(r)
 	}
 	return control.Answer{}, errors.New("a response of another kind")
 }
@@ -124,6 +140,14 @@ func fetched(r *kmsg.FetchResponse) (control.Answer, error) {
 		a.Records = append(a.Records, control.Record{Offset: r.Offset, Epoch: r.Epoch, Value: string(r.Value)})
 	}
 	return a, nil
+}
+
+func listed(r *kmsg.ListOffsetsResponse) (control.Answer, error) {
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		return control.Answer{}, errors.New("a response to ListOffsets without its partition")
+	}
+	p := r.Topics[0].Partitions[0]
+	return control.Answer{Error: errorName(p.ErrorCode), Offset: p.Offset}, nil
 }
 
 // errorName is Kafka's name of an error code, "" for none.

@@ -166,8 +166,11 @@ func (s *stepped) Send(ctx context.Context, process int64, to NodeID, r control.
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
 	m := control.Message{From: "p" + strconv.FormatInt(process, 10), To: to.String(), Kind: "Fetch", Number: 1}
-	if r.Produce {
+	switch {
+	case r.Produce:
 		m.Kind = "Produce"
+	case r.Latest:
+		m.Kind = "ListOffsets"
 	}
 	conn, err := s.cluster.Dial(ctx, int32(to))
 	if err != nil {

@@ -134,14 +134,18 @@ func (s *Stage) route(from *node, m replica.Message) control.Fate {
 		to.frozen = append(to.frozen, m)
 		return control.FateFrozen
 	}
-	return arrive(to, m)
+	return s.arrive(to, m)
 }
 
-func arrive(to *node, m replica.Message) control.Fate {
-	if _, fate := to.inbox.Arrive(0, m, nil); fate == inbox.Lost {
-		return control.FateLost
+// arrive puts a message into its receiver's inbox. What no inbox holds is a client's question, and answered at once.
+func (s *Stage) arrive(to *node, m replica.Message) control.Fate {
+	out, fate := to.inbox.Arrive(0, m, nil)
+	for _, answer := range out {
+		if answer.To.IsClient() {
+			s.answers[answer.To.String()] = clientAnswer(answer)
+		}
 	}
-	return control.FateHeld
+	return control.Fate(fate)
 }
 
 // Start starts a broker with what its disk holds.
@@ -218,7 +222,7 @@ func (s *Stage) Pause(_ context.Context, id control.NodeID, on bool) (control.Re
 	if !on {
 		for _, m := range n.frozen {
 			name := control.Name(m)
-			name.Fate = arrive(n, m)
+			name.Fate = s.arrive(n, m)
 			reply.Sent = append(reply.Sent, name)
 		}
 		n.frozen = nil
@@ -238,13 +242,16 @@ func (s *Stage) Send(_ context.Context, process int64, to control.NodeID, r cont
 	}
 	s.numbers[process]++
 	m := replica.Message{From: replica.Client(process), To: replica.ID(to), Partition: s.topic.Partition, Number: s.numbers[process]}
-	if r.Produce {
+	switch {
+	case r.Produce:
 		m.Body = &replica.Produce{Acks: replica.AcksAll, Batch: replica.Batch{Count: 1, Producer: replica.NoProducer, Data: []byte(r.Value)}}
-	} else {
+	case r.Latest:
+		m.Body = &replica.ListOffsets{LeaderEpoch: replica.NoEpoch, Timestamp: replica.LatestOffset}
+	default:
 		m.Body = &replica.Fetch{Offset: r.Offset, LeaderEpoch: replica.NoEpoch, BrokerEpoch: replica.NoBrokerEpoch, MaxBytes: 1 << 20, FromFollower: true}
 	}
 	name := control.Name(m)
-	name.Fate = arrive(n, m)
+	name.Fate = s.arrive(n, m)
 	return name, nil
 }
 
@@ -265,6 +272,8 @@ func clientAnswer(m replica.Message) control.Answer {
 	switch b := m.Body.(type) {
 	case *replica.ProduceAnswer:
 		code, a.Refused, a.Offset = b.Error, b.Refused, b.Base
+	case *replica.ListOffsetsAnswer:
+		code, a.Offset = b.Error, b.Offset
 	case *replica.FetchAnswer:
 		code, a.HW = b.Error, b.HighWatermark
 		for _, batch := range b.Batches {

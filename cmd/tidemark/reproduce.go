@@ -25,6 +25,7 @@ func newReproduce() *cobra.Command {
 		repeat      int
 		asJSON      bool
 		verbose     bool
+		every, diag bool
 		c           tidemark.ReproduceConfig
 	)
 	cmd := &cobra.Command{
@@ -32,14 +33,15 @@ func newReproduce() *cobra.Command {
 		Short: "Play the schedules of KIP-101 and compare what is found with what is expected",
 		Long: `Play schedules under several replication protocols, judge what came of each, and compare.
 
-A SCHEDULE is the name of an embedded one (S1, S1b, S1c, S2, S2b) or a file. Without one, all embedded ones are played.
+A SCHEDULE is the name of an embedded one or a file. Without one, those of KIP-101 are played: S1, S1b, S1c, S2, S2b.
+With --all and --diagonal it is every embedded one.
 Exit code 0: everything as expected; 1: something differs.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if c.Schedules, err = findSchedules(append(names, args...)); err != nil {
+			if c.Schedules, err = findSchedules(append(names, args...), every || diag); err != nil {
 				return usageError{err}
 			}
-			if c.Protocols, err = chooseProtocols(protocols, leaderEpoch); err != nil {
+			if c.Columns, err = chooseColumns(protocols, leaderEpoch, every, diag); err != nil {
 				return usageError{err}
 			}
 			if c.On, err = tidemark.ParseBackend(on); err != nil {
@@ -49,9 +51,9 @@ Exit code 0: everything as expected; 1: something differs.`,
 				return usageError{fmt.Errorf("--repeat %d: want 1 or more", repeat)}
 			}
 			for _, f := range c.Schedules {
-				for _, p := range c.Protocols {
-					if _, err := f.Rules(p).With(c.Without, c.Rules); err != nil {
-						return usageError{fmt.Errorf("%s under %s: %w", f.Name, p, err)}
+				for _, column := range c.Columns {
+					if _, err := c.RulesOf(f, column); err != nil {
+						return usageError{fmt.Errorf("%s under %s: %w", f.Name, column, err)}
 					}
 				}
 			}
@@ -82,6 +84,8 @@ Exit code 0: everything as expected; 1: something differs.`,
 	fs.StringArrayVar(&names, "schedule", nil, "name or file of a schedule")
 	fs.StringSliceVar(&protocols, "protocol", nil, "protocols, one column each: hw, kip101, kip279, kip320, kip966 (default hw,kip101,kip320)")
 	fs.StringVar(&leaderEpoch, "leader-epoch", "", "off: protocol hw; on: protocol kip101")
+	fs.BoolVar(&every, "all", false, "every embedded schedule under every protocol")
+	fs.BoolVar(&diag, "diagonal", false, "every embedded schedule under kip320 and kip966 with one rule wrong at a time")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away from every protocol, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule in every protocol: name=on|off, truncation=hw|kip101|kip279")
 	fs.IntVar(&repeat, "repeat", 1, "play everything so often")
@@ -92,9 +96,12 @@ Exit code 0: everything as expected; 1: something differs.`,
 	return cmd
 }
 
-func findSchedules(words []string) ([]*schedule.File, error) {
-	if len(words) == 0 {
+func findSchedules(words []string, every bool) ([]*schedule.File, error) {
+	if len(words) == 0 && every {
 		return schedule.All()
+	}
+	if len(words) == 0 {
+		words = schedule.KIP101()
 	}
 	var found []*schedule.File
 	for _, w := range words {
@@ -117,6 +124,22 @@ func findSchedule(word string) (*schedule.File, error) {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
 	return schedule.Parse(word, string(text))
+}
+
+// chooseColumns makes the columns of the table.
+func chooseColumns(protocols []string, leaderEpoch string, every, diagonal bool) ([]tidemark.Column, error) {
+	switch {
+	case every && diagonal:
+		return nil, fmt.Errorf("--all and --diagonal: give one of them")
+	case (every || diagonal) && (len(protocols) > 0 || leaderEpoch != ""):
+		return nil, fmt.Errorf("--all and --diagonal choose the protocols themselves; leave --protocol and --leader-epoch out")
+	case every:
+		return tidemark.Columns(rules.Protocols()...), nil
+	case diagonal:
+		return tidemark.Diagonal(), nil
+	}
+	chosen, err := chooseProtocols(protocols, leaderEpoch)
+	return tidemark.Columns(chosen...), err
 }
 
 func chooseProtocols(words []string, leaderEpoch string) ([]rules.Protocol, error) {
@@ -152,7 +175,7 @@ func printCell(w io.Writer, c tidemark.Cell, verbose bool) {
 	if !c.OK {
 		mark = "NOT AS EXPECTED"
 	}
-	fmt.Fprintf(w, "%-4s %-7s %s (%.1f s, %s)\n", c.Schedule, c.Protocol, describeCell(c), c.Seconds, mark)
+	fmt.Fprintf(w, "%-4s %-6s %s (%.1f s, %s)\n", c.Schedule, c.Protocol, describeCell(c), c.Seconds, mark)
 	if !c.OK {
 		fmt.Fprintf(w, "     %s\n", strings.ReplaceAll(strings.TrimSpace(c.Why), "\n", "\n     "))
 	}

@@ -13,7 +13,7 @@ import (
 var files embed.FS
 
 // order is the order in which a reader meets the schedules.
-var order = []string{"S1", "S1b", "S1c", "S2", "S2b", "S3", "S3b", "S4", "S5", "S7", "S6", "S6b", "S8"}
+var order = []string{"S1", "S1b", "S1c", "S2", "S2b", "S3", "S3b", "S4", "S5", "S7", "S10", "S6", "S6b", "S9", "S8"}
 
 var embedded = sync.OnceValues(func() ([]*File, error) {
 	var all []*File
@@ -35,6 +35,9 @@ var embedded = sync.OnceValues(func() ([]*File, error) {
 	slices.SortStableFunc(all, func(a, b *File) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	return all, nil
 })
+
+// KIP101 names the schedules of KIP-101's two scenarios.
+func KIP101() []string { return []string{"S1", "S1b", "S1c", "S2", "S2b"} }
 
 // All is every embedded schedule, in the order in which they are best read. Nobody changes what it returns.
 func All() ([]*File, error) { return embedded() }

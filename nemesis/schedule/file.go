@@ -24,6 +24,8 @@ type Cluster struct {
 	MinISR       int              // min.insync.replicas
 	Registration rules.Registration
 	Unclean      bool // unclean.leader.election.enable
+	// Level is the weakest level of consistency that passes, in checker's words with dashes: "monotonic-end"; "": committed-log.
+	Level string
 }
 
 // Partition is the one partition that schedules speak of.
@@ -36,6 +38,7 @@ type Verb string
 const (
 	Produce    Verb = "produce"    // V [to N]
 	Consume    Verb = "consume"    // [N]
+	Latest     Verb = "latest"     // [N]
 	Fetch      Verb = "fetch"      // N [send|request|answer|drop] [max=K]
 	Learn      Verb = "learn"      // N..
 	Truncate   Verb = "truncate"   // N
@@ -270,6 +273,9 @@ func (f *File) String() string {
 	}
 	if f.Cluster.Unclean {
 		b.WriteString(" unclean.leader.election.enable=true")
+	}
+	if f.Cluster.Level != "" {
+		b.WriteString(" level=" + f.Cluster.Level)
 	}
 	b.WriteByte('\n')
 	for _, s := range f.Steps {

@@ -143,8 +143,13 @@ func (p *parser) cluster(words []string) error {
 			if c.Unclean, err = strconv.ParseBool(value); err != nil {
 				return fmt.Errorf("unclean.leader.election.enable=%s: want true or false", value)
 			}
+		case "level":
+			if !slices.Contains(levels, value) {
+				return fmt.Errorf("level=%s: there are %s", value, strings.Join(levels, ", "))
+			}
+			c.Level = value
 		default:
-			return fmt.Errorf("cluster %s: no such setting; there are replicas, min.insync.replicas, registration, unclean.leader.election.enable", key)
+			return fmt.Errorf("cluster %s: no such setting; there are replicas, min.insync.replicas, registration, unclean.leader.election.enable, level", key)
 		}
 	}
 	if len(c.Replicas) == 0 {
@@ -152,6 +157,9 @@ func (p *parser) cluster(words []string) error {
 	}
 	return nil
 }
+
+// levels are those of the checker, weakest first.
+var levels = []string{"agreement", "committed-log", "monotonic-end", "linearizable"}
 
 // step reads one step, its prefixes included.
 func (p *parser) step(line string) (Step, error) {

@@ -119,6 +119,8 @@ func (p *player) take(ctx context.Context, s Step) error {
 		return p.produce(ctx, s.Value, s.To)
 	case Consume:
 		return p.consume(ctx, s.Nodes, false)
+	case Latest:
+		return p.latest(ctx, s.Nodes)
 	case Settle:
 		return p.settle(ctx, s.Nodes)
 	case Heal:

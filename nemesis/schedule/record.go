@@ -28,19 +28,36 @@ func (p *player) produce(ctx context.Context, value string, to control.NodeID) e
 	return err
 }
 
+// asked is the broker that a consumer asks: the one named, or the leader.
+func (p *player) asked(ctx context.Context, nodes []control.NodeID) (control.NodeID, error) {
+	if len(nodes) > 0 {
+		return nodes[0], p.reachable(nodes[0])
+	}
+	leader, err := p.leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return leader, p.reachable(leader)
+}
+
+// latest asks for the latest offset. An error is an answer too.
+func (p *player) latest(ctx context.Context, nodes []control.NodeID) error {
+	from, err := p.asked(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	op := history.Op{Type: history.End, Partition: Partition, Node: int32(from), Offset: history.Unknown}
+	answer, err := p.operate(ctx, from, op, control.Request{Partition: Partition, Latest: true})
+	if err == nil && answer == nil {
+		return impossible("broker %d does not answer consumers", from)
+	}
+	return err
+}
+
 // consume reads a broker's log from its beginning to its high watermark, one fetch after the other.
 func (p *player) consume(ctx context.Context, nodes []control.NodeID, final bool) error {
-	var from control.NodeID
-	if len(nodes) > 0 {
-		from = nodes[0]
-	} else {
-		leader, err := p.leader(ctx)
-		if err != nil {
-			return err
-		}
-		from = leader
-	}
-	if err := p.reachable(from); err != nil {
+	from, err := p.asked(ctx, nodes)
+	if err != nil {
 		return err
 	}
 	for at := int64(0); ; {
@@ -73,10 +90,13 @@ func (p *player) operate(ctx context.Context, to control.NodeID, op history.Op, 
 		return nil, err
 	}
 	p.open[fmt.Sprintf("p%d", process)] = &operation{process: process, invoke: op, message: m}
-	if m.Fate != control.FateHeld {
-		return nil, nil
+	switch m.Fate {
+	case control.FateHeld:
+		err = p.do(ctx, to, control.Command{Do: control.Deliver, Message: &m})
+	case control.FateHandled:
+		err = p.receive(ctx, control.Message{From: m.To, To: m.From})
 	}
-	if err := p.do(ctx, to, control.Command{Do: control.Deliver, Message: &m}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if a, ok := p.answers[process]; ok {
@@ -110,6 +130,8 @@ func (p *player) receive(ctx context.Context, m control.Message) error {
 		e.Kind = history.Info
 	case a.Error != "":
 		e.Kind = history.Fail // a read that got nothing
+	case op.Type == history.End:
+		op.Offset = a.Offset
 	case op.Type == history.Produce:
 		op.Offset = a.Offset
 		value := o.invoke.Values[0]
@@ -250,6 +272,10 @@ func (p *player) tellAnswer(o *operation, a control.Answer) {
 		p.tell("%s is refused: %s", o.invoke.Values[0], a.Error)
 	case o.invoke.Type == history.Produce:
 		p.tell("nobody knows whether %s was written: %s", o.invoke.Values[0], a.Error)
+	case o.invoke.Type == history.End && a.Error == "":
+		p.tell("broker %d says that the log ends at %d", o.invoke.Node, a.Offset)
+	case o.invoke.Type == history.End:
+		p.tell("broker %d does not say where the log ends: %s", o.invoke.Node, a.Error)
 	case a.Error == "" && len(a.Records) > 0:
 		var values []string
 		for _, r := range a.Records {

@@ -18,6 +18,7 @@ type grammar struct {
 var verbs = map[Verb]grammar{
 	Produce:    {"V [to N]", parseProduce},
 	Consume:    {"[N]", nodes(0, 1)},
+	Latest:     {"[N]", nodes(0, 1)},
 	Fetch:      {"N [send|request|answer|drop] [max=K]", parseFetch},
 	Learn:      {"N..", nodes(1, many)},
 	Truncate:   {"N", nodes(1, 1)},

@@ -39,6 +39,8 @@ const (
 	FateLost   Fate = "lost"   // its receiver is down or cut off
 	FateSent   Fate = "sent"   // to a client
 	FateFrozen Fate = "frozen" // its receiver is paused and gets it on resume
+	// FateHandled: it is of a kind that no inbox holds, and its receiver has had it.
+	FateHandled Fate = "handled"
 )
 
 // String is "2->1 Fetch#7". [ParseMessage] reads it back.
@@ -200,11 +202,12 @@ type Event struct {
 	Unclean        bool   `json:"unclean,omitempty"`
 }
 
-// Request is a client's: produce one value, or fetch from an offset.
+// Request is a client's: produce one value, fetch from an offset, or ask for the latest offset.
 type Request struct {
 	Partition string
 	Produce   bool
 	Value     string
+	Latest    bool
 	Offset    int64 // of a fetch
 }
 
@@ -212,7 +215,7 @@ type Request struct {
 type Answer struct {
 	Error   string // Kafka's name of the error, "" if there was none
 	Refused bool   // the broker certainly did nothing
-	Offset  int64  // of a produce
+	Offset  int64  // of a produce, or the latest
 	Records []Record
 	HW      int64
 }
