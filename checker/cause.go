@@ -87,7 +87,8 @@ func (c *court) lostByPower(x *nodeIndex, l loss) excuse {
 	return e
 }
 
-// lostAs is lostByPower for one acknowledgement.
+// lostAs is lostByPower for one acknowledgement. Suspects are the members of its ISR, and those who joined the ISR later, with the record,
+// and lost it then.
 func (c *court) lostAs(x *nodeIndex, l loss, a ackSpan) excuse {
 	minISR := effectiveMinISR(c.contract, c.in.header.Topics, l.partition)
 	if len(a.isr) < minISR {
@@ -99,9 +100,10 @@ func (c *court) lostAs(x *nodeIndex, l loss, a ackSpan) excuse {
 		call = l.produce.call
 	}
 	var lossy, led []int32
-	for _, b := range a.isr {
+	for _, b := range x.brokers() {
 		for _, pl := range x.powerLosses(b, l.offset) {
-			if c.in.beforeAck(l.partition, pl, call, a.partitionEpoch) {
+			if !slices.Contains(a.isr, b) && !c.in.joinedAfter(x, a, pl) || !x.streams[b].held(pl.index, l.offset, a.epoch) ||
+				c.in.beforeAck(l.partition, pl, call, a.partitionEpoch) {
 				continue
 			}
 			lossy = append(lossy, b)
@@ -115,9 +117,9 @@ func (c *court) lostAs(x *nodeIndex, l loss, a ackSpan) excuse {
 	slices.Sort(led)
 	led = slices.Compact(led)
 	switch {
-	case len(a.isr) == 1 && len(lossy) == 1:
+	case len(a.isr) == 1 && slices.Contains(lossy, a.isr[0]):
 		return excuse{BecauseMinISR, fmt.Sprintf("broker %d held it alone, as min.insync.replicas=%d permits, and lost it in a power failure",
-			lossy[0], minISR)}
+			a.isr[0], minISR)}
 	case c.contract.CrashBudget == history.BudgetISR && len(led) > 0:
 		return excuse{BecauseCrashBudget, fmt.Sprintf("%s lost it in a power failure and led, or counted in the ISR, before having fetched "+
 			"it again", brokers(led))}

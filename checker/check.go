@@ -191,7 +191,7 @@ func (j *judge) partition(ctx context.Context, p *partition) error {
 		}
 		j.res.Findings = append(j.res.Findings, f)
 	}
-	for _, d := range p.diverged() {
+	for _, d := range p.diverged(t.x) {
 		f := Finding{Anomaly: Diverged, Partition: p.name, Offset: d.from, Breaks: Agreement, Sentence: t.diverged(&d) + "."}
 		for _, s := range d.sides {
 			if s.record != nil {

@@ -54,6 +54,20 @@ func TestWhyALossIsAllowed(t *testing.T) {
 		"who lost power was not in the ISR": {kafka, []int32{1, 3}, func(s *story) {
 			s.fault(true, "powerfail", 2).powerLoss(2, 1).elected(1, 2, 2, 3).role(2, 1, 2, 2, 3)
 		}, ""},
+		"who lost power had joined the ISR since": {kafka, []int32{1, 3}, func(s *story) {
+			s.node(history.NodeEvent{Node: history.Controller, What: history.ISRChanged, Epoch: 0, PartitionEpoch: 1, ISR: []int32{1, 2, 3}})
+			s.fault(true, "powerfail", 2).powerLoss(2, 1)
+			s.elected(2, 2, 2, 3).role(2, 2, 2, 2, 3)
+		}, checker.BecauseCrashBudget},
+		"it joined only after it had lost power, which is KIP-903's fault": {kafka, []int32{1, 3}, func(s *story) {
+			s.fault(true, "powerfail", 2).powerLoss(2, 1).role(2, 0, 1, 1, 3)
+			s.node(history.NodeEvent{Node: history.Controller, What: history.ISRChanged, Epoch: 0, PartitionEpoch: 1, ISR: []int32{1, 2, 3}})
+			s.elected(2, 2, 2, 3).role(2, 2, 2, 2, 3)
+		}, ""},
+		"it had cut the record before it lost power": {kafka, all, func(s *story) {
+			s.node(history.NodeEvent{Node: 2, What: history.Truncated, Epoch: 0, From: 2, To: 1, HW: 1, Leader: 1, Why: "high watermark"})
+			s.fault(true, "powerfail", 2).powerLoss(2, 1).elected(1, 2, 2, 3).role(2, 1, 2, 2, 3)
+		}, ""},
 		"the ISR was below min.insync.replicas": {kafka, []int32{1}, func(s *story) {
 			s.fault(true, "powerfail", 1).powerLoss(1, 1).elected(1, 1, 1).role(1, 1, 1, 1)
 		}, ""},
@@ -152,9 +166,8 @@ func TestAProduceWithFewerAcksIsExcusedAlone(t *testing.T) {
 func TestAnAmbiguousAcknowledgementMustBeExcusedEitherWay(t *testing.T) {
 	// m1's epoch is not known, for nobody read it; offset 1 was acknowledged in two epochs, and only one ISR was hit.
 	lost := func(other []int32) *checker.Result {
-		s := lostTail([]int32{1, 2}, func(s *story) {
-			s.acked(3, 1, 1, 2, other...).fault(true, "powerfail", 2).powerLoss(2, 1).elected(2, 2, 2, 3).role(2, 2, 2, 2, 3)
-		})
+		s := (&story{}).produce(0, "m0").acked(1, 0, 1, 2, 1, 2).acked(3, 1, 1, 2, other...).produce(1, "m1")
+		s.fault(true, "powerfail", 2).powerLoss(2, 1).elected(2, 2, 2, 3).role(2, 2, 2, 2, 3).final("m0")
 		return s.judge(t, history.Contract{MinISR: 2}, checker.Options{})
 	}
 	assert.Equal(t, checker.Violation, lost([]int32{1, 3}).Verdict)

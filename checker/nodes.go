@@ -47,6 +47,8 @@ type ackSpan struct {
 
 // decision is who leads and who is in sync from some moment on.
 type decision struct {
+	// node reported it.
+	node                  int32
 	epoch, partitionEpoch int32
 	leader                int32
 	// elected: the event says who leads; otherwise leader is not told.
@@ -88,13 +90,13 @@ func (in *intake) node(e *history.Event) {
 		x.ack(n)
 		return
 	case history.Elected:
-		d := decision{epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, leader: n.Leader, elected: true, unclean: n.Unclean, isr: n.ISR,
+		d := decision{node: n.Node, epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, leader: n.Leader, elected: true, unclean: n.Unclean, isr: n.ISR,
 			why: n.Why, seq: e.Seq, time: e.Time}
 		x.decisions = append(x.decisions, d)
 		x.elections = append(x.elections, d)
 		return
 	case history.ISRChanged:
-		d := decision{epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, isr: n.ISR, seq: e.Seq, time: e.Time}
+		d := decision{node: n.Node, epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, isr: n.ISR, seq: e.Seq, time: e.Time}
 		x.decisions = append(x.decisions, d)
 		return
 	}
@@ -119,7 +121,7 @@ func (in *intake) node(e *history.Event) {
 			}
 		}
 	case history.RoleChanged:
-		d := decision{epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, leader: n.Leader, elected: true, isr: n.ISR, seq: e.Seq, time: e.Time}
+		d := decision{node: n.Node, epoch: n.Epoch, partitionEpoch: n.PartitionEpoch, leader: n.Leader, elected: true, isr: n.ISR, seq: e.Seq, time: e.Time}
 		x.decisions = append(x.decisions, d)
 	case history.Truncated:
 		if n.To < n.From {
@@ -287,6 +289,30 @@ func (s *stream) toldAfter(i int) (int32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// joinedAfter reports whether the broker was let into the ISR after an acknowledgement and certainly before it lost power, so that it must
+// have had the record: it had been told so itself, or the news had arrived before the fault was asked for.
+func (in *intake) joinedAfter(x *nodeIndex, a ackSpan, l powerLoss) bool {
+	f := powerFault(in.faults, l.broker, l.deed.seq)
+	return slices.ContainsFunc(x.decisions, func(d decision) bool {
+		return d.partitionEpoch > a.partitionEpoch && slices.Contains(d.isr, l.broker) &&
+			(d.node == l.broker && d.seq < l.deed.seq || f != nil && d.seq < f.begin)
+	})
+}
+
+// lastISR is the newest ISR that anybody stated, nil if nobody did.
+func (x *nodeIndex) lastISR() []int32 {
+	var last *decision
+	for i := range x.decisions {
+		if d := &x.decisions[i]; d.isr != nil && (last == nil || d.partitionEpoch >= last.partitionEpoch) {
+			last = d
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last.isr
 }
 
 // ledWithout reports whether the broker, after a power failure took the record, led or counted in the ISR before it had fetched

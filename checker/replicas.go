@@ -22,12 +22,17 @@ type side struct {
 }
 
 // diverged compares the replicas below the lowest of their high watermarks: there every record is committed, so all must have the same.
-func (p *partition) diverged() []divergence {
-	if len(p.replicas) < 2 {
+// In a partition that did not come to rest a replica outside the ISR may still have to cut its log: then only the ISR is compared.
+func (p *partition) diverged(x *nodeIndex) []divergence {
+	replicas := p.replicas
+	if isr := x.lastISR(); p.settled != nil && !p.settled.OK && isr != nil {
+		replicas = slices.DeleteFunc(slices.Clone(replicas), func(r *history.Replica) bool { return !slices.Contains(isr, r.Node) })
+	}
+	if len(replicas) < 2 {
 		return nil
 	}
-	hw, start := p.replicas[0].HW, int64(0)
-	for _, r := range p.replicas {
+	hw, start := replicas[0].HW, int64(0)
+	for _, r := range replicas {
 		hw = min(hw, r.HW)
 		if len(r.Entries) > 0 {
 			// A log may begin above 0; what one replica has deleted is not compared.
@@ -35,11 +40,11 @@ func (p *partition) diverged() []divergence {
 		}
 	}
 	var ds []divergence
-	at := make([]int, len(p.replicas))
+	at := make([]int, len(replicas))
 	for {
 		// The next offset that any replica has.
 		offset := hw
-		for i, r := range p.replicas {
+		for i, r := range replicas {
 			for at[i] < len(r.Entries) && r.Entries[at[i]].Offset < start {
 				at[i]++
 			}
@@ -51,21 +56,21 @@ func (p *partition) diverged() []divergence {
 			return ds
 		}
 		start = offset + 1
-		if p.agree(offset, at) {
+		if agree(replicas, offset, at) {
 			continue
 		}
 		if n := len(ds); n > 0 && ds[n-1].to == offset {
 			ds[n-1].to++
 			continue
 		}
-		ds = append(ds, divergence{from: offset, to: offset + 1, sides: p.sides(offset), hw: hw})
+		ds = append(ds, divergence{from: offset, to: offset + 1, sides: sides(replicas, offset), hw: hw})
 	}
 }
 
 // agree reports whether all replicas, each standing at its entry at, have the same record at an offset.
-func (p *partition) agree(offset int64, at []int) bool {
+func agree(replicas []*history.Replica, offset int64, at []int) bool {
 	var first *history.Record
-	for i, r := range p.replicas {
+	for i, r := range replicas {
 		var x *history.Record
 		if at[i] < len(r.Entries) && r.Entries[at[i]].Offset == offset {
 			x = &r.Entries[at[i]]
@@ -83,9 +88,9 @@ func sameRecord(a, b *history.Record) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-func (p *partition) sides(offset int64) []side {
+func sides(replicas []*history.Replica, offset int64) []side {
 	var ss []side
-	for _, r := range p.replicas {
+	for _, r := range replicas {
 		x := entryAt(r, offset)
 		i := slices.IndexFunc(ss, func(s side) bool { return sameRecord(s.record, x) })
 		if i < 0 {

@@ -57,6 +57,17 @@ func TestReplicasAreComparedBelowTheLowestHighWatermark(t *testing.T) {
 	}
 }
 
+func TestInAPartitionThatIsNotAtRestOnlyTheISRIsCompared(t *testing.T) {
+	run := func(settled bool, isr ...int32) []string {
+		s := (&story{}).produce(0, "a").produce(1, "b").elected(1, 1, isr...).settled(settled, "broker 3 does not catch up").final("a", "b")
+		s.replica(1, 2, records(0, "a", "b")...).replica(2, 2, records(0, "a", "b")...).replica(3, 2, records(0, "a", "x")...)
+		return s.judge(t, history.Contract{}, checker.Options{}).Shorts()
+	}
+	assert.Empty(t, run(false, 1, 2), "3 may still have to cut its log")
+	assert.Equal(t, []string{"diverged 1"}, run(false, 1, 2, 3))
+	assert.Equal(t, []string{"diverged 1"}, run(true, 1, 2), "at rest all are compared")
+}
+
 func TestALongDumpComesInPieces(t *testing.T) {
 	s := (&story{}).produce(0, "a", "b").fetch(0, 2, "a", "b").final("a", "b")
 	s.replica(1, 2, records(0, "a")...).replica(2, 2, records(0, "a", "b")...).replica(1, 2, records(1, "b")...)
