@@ -1,0 +1,156 @@
+package checker
+
+import (
+	"slices"
+
+	"tidemark/checker/history"
+)
+
+func (p *partition) fetched(id int32, rs []history.Record) {
+	o := &p.ops[id]
+	if o.final {
+		p.finals = append(p.finals, id)
+	}
+	o.first, o.count = int32(len(p.seen)), int32(len(rs))
+	regressed := false
+	for i := range rs {
+		r := &rs[i]
+		v, ok := p.ids[r.Value]
+		if !ok {
+			v = int32(len(p.values))
+			p.ids[r.Value] = v
+			p.values = append(p.values, value{text: r.Value, op: none, epoch: history.Unknown, offset: none, seenBy: none, read: none,
+				final: none})
+		}
+		p.seen = append(p.seen, v)
+		p.observe(v, r, id)
+		if r.Offset != o.offset+int64(i) {
+			o.bad = notDense
+		}
+		if i > 0 && !regressed && r.Epoch != history.Unknown && r.Epoch < rs[i-1].Epoch {
+			regressed = true
+			p.regressed = append(p.regressed, offsetOp{r.Offset, id})
+		}
+	}
+	switch end := o.offset + int64(o.count); {
+	case o.bad != wellFormed:
+	case o.count > 0 && end > o.hw:
+		o.bad = beyondHW
+	case o.count == 0 && o.offset < o.hw:
+		o.bad = emptyBelowHW
+	}
+}
+
+func (p *partition) observe(v int32, r *history.Record, id int32) {
+	val := &p.values[v]
+	if val.seenBy == none {
+		val.seenBy = id
+	}
+	if val.offset == none {
+		val.offset = r.Offset
+		p.claim(v, r.Offset)
+	}
+	if val.epoch == history.Unknown {
+		val.epoch = r.Epoch
+	}
+	read, final := &val.read, &val.final
+	if val.offset != r.Offset {
+		m := p.moved(v, r.Offset)
+		read, final = &m.read, &m.final
+		val.movedFinal = val.movedFinal || p.ops[id].final
+	}
+	if !p.ops[id].final {
+		final = read
+	}
+	if *final == none {
+		*final = id
+	}
+}
+
+func (p *partition) claimAcked(v int32, offset int64, id int32) {
+	val := &p.values[v]
+	if val.offset == none {
+		val.offset = offset
+		p.claim(v, offset)
+	}
+	if val.offset != offset {
+		p.moved(v, offset).acked = id
+	}
+}
+
+// moved returns the claim of a value at another offset than its first.
+func (p *partition) moved(v int32, offset int64) *move {
+	k := moveKey{v, offset}
+	i, ok := p.moveAt[k]
+	if !ok {
+		i = int32(len(p.moves))
+		p.moveAt[k] = i
+		p.moves = append(p.moves, move{value: v, offset: offset, acked: none, read: none, final: none})
+		p.claim(v, offset)
+	}
+	return &p.moves[i]
+}
+
+// claim notes that a value is said to be at an offset, and a conflict if another is.
+func (p *partition) claim(v int32, offset int64) {
+	w := p.slots.get(offset)
+	switch {
+	case w == none:
+		p.slots.set(offset, v)
+	case w != v:
+		vs := p.conflicts[offset]
+		if vs == nil {
+			vs = []int32{w}
+		}
+		if !slices.Contains(vs, v) {
+			vs = append(vs, v)
+		}
+		p.conflicts[offset] = vs
+	}
+}
+
+// readAt returns the first operation, ordinary or final, that read a value at an offset, or none.
+func (p *partition) readAt(v int32, offset int64) int32 {
+	read, final := p.values[v].read, p.values[v].final
+	if p.values[v].offset != offset {
+		i, ok := p.moveAt[moveKey{v, offset}]
+		if !ok {
+			return none
+		}
+		read, final = p.moves[i].read, p.moves[i].final
+	}
+	if read == none || final != none && p.ops[final].ret < p.ops[read].ret {
+		return final
+	}
+	return read
+}
+
+// finalAt returns the value that a final read saw at an offset, or none.
+func (p *partition) finalAt(offset int64) int32 {
+	candidates := p.conflicts[offset]
+	if candidates == nil {
+		if v := p.slots.get(offset); v != none {
+			candidates = []int32{v}
+		}
+	}
+	for _, v := range candidates {
+		if p.values[v].offset == offset && p.values[v].final != none {
+			return v
+		}
+		if i, ok := p.moveAt[moveKey{v, offset}]; ok && p.moves[i].final != none {
+			return v
+		}
+	}
+	return none
+}
+
+// inFinal reports whether a final read saw the value, at any offset.
+func (p *partition) inFinal(v int32) bool { return p.values[v].final != none || p.values[v].movedFinal }
+
+// acked returns the produce that was acknowledged with this value, or none.
+func (p *partition) acked(v int32) int32 {
+	if id := p.values[v].op; id != none && p.ops[id].out == happened {
+		return id
+	}
+	return none
+}
