@@ -129,9 +129,10 @@ func (c *child) kill() {
 	_ = c.stdin.Close()
 }
 
-// stop asks the process to end and waits for it.
+// stop asks the process to end and waits for it. One that is frozen has to go on for that.
 func (c *child) stop(ctx context.Context) error {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	_ = c.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-c.ended:
 		_ = c.commands.Close()
