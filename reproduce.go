@@ -11,6 +11,7 @@ import (
 	"tidemark/checker"
 	"tidemark/checker/history"
 	"tidemark/cluster"
+	"tidemark/cluster/docker"
 	"tidemark/cluster/process"
 	"tidemark/cluster/sim"
 	"tidemark/nemesis/schedule"
@@ -73,7 +74,7 @@ func Columns(protocols ...rules.Protocol) []Column {
 // each change is noticed by its own schedule.
 func Diagonal() []Column {
 	columns := Columns(rules.KIP320)
-	for _, change := range []string{"truncation=hw", "truncation=kip101", "fetch-fencing=off", "epoch-at-election=off",
+	for _, change := range []string{"truncation=hw", "truncation=kip101", "truncation=on-fetch", "fetch-fencing=off", "epoch-at-election=off",
 		"truncate-every-epoch=off", "isr-from-epoch-start=off"} {
 		columns = append(columns, Column{rules.KIP320, change})
 	}
@@ -101,6 +102,8 @@ type ReproduceConfig struct {
 	Binary string
 	// Done is called after each cell, in order, if it is not nil.
 	Done func(Cell)
+
+	containers *docker.Pool // what the cells share on OnDocker
 }
 
 // Cell is one schedule played in one column.
@@ -129,12 +132,17 @@ type Cell struct {
 
 // Reproduce plays every schedule in every column and compares what is found with what is expected. An error means
 // that the harness failed; cells that were done before it are returned too.
-func Reproduce(ctx context.Context, c ReproduceConfig) ([]Cell, error) {
+func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error) {
 	folder, err := results.Create(rootOr(c.Root), "reproduce")
 	if err != nil {
 		return nil, err
 	}
-	var cells []Cell
+	if c.On == OnDocker {
+		if c.containers, err = docker.NewPool(ctx, folder.ID, c.Binary); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.containers.Close(ctx)) }()
+	}
 	for i := range max(c.Repeat, 1) {
 		for _, f := range c.Schedules {
 			for _, column := range c.Columns {
@@ -238,7 +246,7 @@ func (c *ReproduceConfig) openStage(ctx context.Context, f *schedule.File, set r
 	config := cluster.Config{Run: folder.ID, Dir: folder.File(results.Nodes), Brokers: f.Cluster.Replicas, Hold: true, Rules: set,
 		Topics: []node.Topic{{Name: topic, Partitions: [][]control.NodeID{f.Cluster.Replicas}}}, Settings: node.Defaults(), Binary: c.Binary}
 	config.Settings.MinISR, config.Settings.Unclean = f.Cluster.MinISR, f.Cluster.Unclean
-	k, err := openCluster(ctx, c.On, config)
+	k, err := c.openCluster(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -249,11 +257,20 @@ func (c *ReproduceConfig) openStage(ctx context.Context, f *schedule.File, set r
 	return stage, nil
 }
 
+func (c *ReproduceConfig) openCluster(ctx context.Context, config cluster.Config) (cluster.Cluster, error) {
+	if c.containers != nil {
+		return c.containers.Open(ctx, config)
+	}
+	return openCluster(ctx, c.On, config)
+}
+
 // openCluster starts a cluster on a backend.
 func openCluster(ctx context.Context, on Backend, c cluster.Config) (cluster.Cluster, error) {
 	switch on {
 	case OnProcess:
 		return process.Open(ctx, c)
+	case OnDocker:
+		return docker.Open(ctx, c)
 	}
 	return nil, fmt.Errorf("backend %s has no free-running cluster", on)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tidemark/cluster"
+	"tidemark/cluster/docker"
 	"tidemark/cluster/process"
 	"tidemark/results"
 )
@@ -44,8 +45,10 @@ func Up(ctx context.Context, c RunConfig, ready func(bootstrap []string, folder 
 	return errors.Join(err, r.cluster.Close(closing))
 }
 
-// Down removes what killed harnesses have left behind: processes of nodes whose folders are under root ("": results.Root). It
-// says what it removed.
-func Down(_ context.Context, root string) ([]string, error) {
-	return process.Down(rootOr(root))
+// Down removes what killed harnesses have left behind: processes of nodes whose folders are under root ("": results.Root), and
+// the containers and networks of all runs, wherever those are. It says what it removed.
+func Down(ctx context.Context, root string) ([]string, error) {
+	processes, err := process.Down(rootOr(root))
+	containers, err2 := docker.Down(ctx)
+	return append(processes, containers...), errors.Join(err, err2)
 }

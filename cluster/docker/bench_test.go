@@ -18,14 +18,13 @@ func BenchmarkPair(b *testing.B) {
 	f := newField(b)
 	s := f.sandbox("broker-1")
 	n := f.echo("broker-1", s, newOutput())
-	require.NoError(b, n.start(b.Context()))
 
 	b.Run("kill", func(b *testing.B) {
 		for b.Loop() {
 			_, err := n.kill(b.Context())
 			require.NoError(b, err)
 			b.StopTimer()
-			require.NoError(b, n.start(b.Context()))
+			n = f.echo("broker-1", s, newOutput())
 			b.StartTimer()
 		}
 	})
@@ -35,7 +34,7 @@ func BenchmarkPair(b *testing.B) {
 			_, err := n.kill(b.Context())
 			require.NoError(b, err)
 			b.StartTimer()
-			require.NoError(b, n.start(b.Context()))
+			n = f.echo("broker-1", s, newOutput())
 		}
 	})
 	b.Run("pause and resume", func(b *testing.B) {
@@ -70,7 +69,6 @@ func BenchmarkPairs(b *testing.B) {
 					name := fmt.Sprintf("broker-%d", i+1)
 					sandboxes[i] = f.sandbox(name)
 					all[i] = f.echo(name, sandboxes[i], newOutput())
-					require.NoError(b, all[i].start(b.Context()))
 				})
 				up += time.Since(began)
 				began = time.Now()

@@ -3,10 +3,12 @@ package docker
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/docker/docker/api/types/image"
@@ -92,6 +94,7 @@ type field struct {
 	run     string
 	network *runNetwork
 	image   string
+	lives   atomic.Int32
 }
 
 func newField(t testing.TB) *field {
@@ -122,7 +125,6 @@ func (f *field) sandbox(name string) *sandboxContainer {
 		command: []string{"sandbox"},
 		network: f.network,
 		publish: []uint16{echoPort},
-		stderr:  os.Stderr,
 	})
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() {
@@ -133,25 +135,32 @@ func (f *field) sandbox(name string) *sandboxContainer {
 	return s
 }
 
-// echo makes a node that echoes, in the sandbox's network.
+// echo starts a node that echoes, in the sandbox's network, and returns when it listens.
 func (f *field) echo(name string, s *sandboxContainer, output *listeningWriter) *nodeContainer {
 	f.t.Helper()
-	n, err := createNode(f.t.Context(), f.c, nodeConfig{
-		run:     f.run,
-		node:    name,
-		image:   f.image,
-		command: []string{"echo", fmt.Sprintf(":%d", echoPort)},
-		sandbox: s,
-		user:    "1000:1000",
-		output:  output,
-	})
+	n, err := startNode(f.t.Context(), f.c, f.node(name, s, output, "echo", fmt.Sprintf(":%d", echoPort)))
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() {
 		if err := n.remove(context.Background()); err != nil {
 			f.t.Errorf("remove %s: %v", name, err)
 		}
 	})
+	output.waitFor(f.t, fmt.Sprintf("listening on :%d\n", echoPort))
 	return n
+}
+
+func (f *field) node(name string, s *sandboxContainer, output io.Writer, command ...string) nodeConfig {
+	return nodeConfig{
+		run:     f.run,
+		node:    name,
+		life:    int(f.lives.Add(1)),
+		image:   f.image,
+		command: command,
+		sandbox: s,
+		user:    "1000:1000",
+		stdout:  output,
+		stderr:  output,
+	}
 }
 
 // listeningWriter keeps a node's output and tells when a line that was waited for has come.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -63,10 +64,6 @@ func TestANodeIsKilledAndStartedAgainBehindItsSandbox(t *testing.T) {
 	s := f.sandbox("broker-1")
 	output := newOutput()
 	n := f.echo("broker-1", s, output)
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\n")
-	require.NoError(t, n.start(t.Context()), "starting what runs is no mistake")
-
 	first := newCaller(dial(t, s))
 	defer first.Close()
 	assert.True(t, first.asks(t, "before", soon))
@@ -79,15 +76,15 @@ func TestANodeIsKilledAndStartedAgainBehindItsSandbox(t *testing.T) {
 		state, err := n.kill(t.Context())
 		require.NoError(t, err)
 		assert.False(t, state.Running)
-		assert.Equal(t, 137, state.ExitCode, "SIGKILL")
+		assert.Equal(t, "exited with code 137 (killed)", state.String())
 		assert.WithinDuration(t, time.Now(), state.Since, time.Minute)
 	}
 	_, err = first.answers.ReadString('\n')
 	assert.Error(t, err, "its connections died with it")
 
-	t.Log("it comes back at the same address, and the rule is still there")
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\nlistening on :9092\n")
+	t.Log("its next life is at the same address, and the rule is still there")
+	again := newOutput()
+	n = f.echo("broker-1", s, again)
 	second := newCaller(dial(t, s))
 	defer second.Close()
 	assert.True(t, second.asks(t, "after", soon))
@@ -98,17 +95,14 @@ func TestANodeIsKilledAndStartedAgainBehindItsSandbox(t *testing.T) {
 	t.Log("asked to end, it ends by itself")
 	state, err := n.stop(t.Context(), 10*time.Second)
 	require.NoError(t, err)
-	assert.Equal(t, 0, state.ExitCode)
-	assert.Equal(t, "listening on :9092\nlistening on :9092\ntold to end\n", output.String())
+	assert.Equal(t, "exited with code 0", state.String())
+	assert.Equal(t, "listening on :9092\ntold to end\n", again.String(), "its last words are not lost")
 }
 
 func TestAPublishedPortLeadsToTheNode(t *testing.T) {
 	f := newField(t)
 	s := f.sandbox("broker-1")
-	output := newOutput()
-	n := f.echo("broker-1", s, output)
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\n")
+	f.echo("broker-1", s, newOutput())
 
 	at := s.published[echoPort]
 	assert.True(t, at.Addr().IsLoopback(), "%v must not be for other machines", at)
@@ -125,8 +119,6 @@ func TestAPausedNodeIsSilentAndThenGoesOn(t *testing.T) {
 	s := f.sandbox("broker-1")
 	output := newOutput()
 	n := f.echo("broker-1", s, output)
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\n")
 	c := newCaller(dial(t, s))
 	defer c.Close()
 
@@ -147,15 +139,13 @@ func TestAPausedNodeIsSilentAndThenGoesOn(t *testing.T) {
 	}
 	assert.True(t, c.hears(t, "during", soon), "the answer comes late, but it comes")
 
-	t.Log("a paused node can be killed, and is not paused when it is back")
+	t.Log("a paused node can be killed")
 	_, err = n.pause(t.Context(), true)
 	require.NoError(t, err)
 	state, err := n.kill(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, 137, state.ExitCode)
+	assert.Equal(t, killedCode, state.ExitCode)
 	assert.False(t, state.Paused)
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\nlistening on :9092\n")
 }
 
 func TestACutIsSilentLeavesOthersAloneAndHeals(t *testing.T) {
@@ -166,9 +156,7 @@ func TestACutIsSilentLeavesOthersAloneAndHeals(t *testing.T) {
 	for _, name := range []string{"broker-1", "broker-2"} {
 		output := newOutput()
 		sandboxes[name] = f.sandbox(name)
-		n := f.echo(name, sandboxes[name], output)
-		require.NoError(t, n.start(t.Context()))
-		output.waitFor(t, "listening on :9092\n")
+		f.echo(name, sandboxes[name], output)
 		clients[name] = newCaller(dial(t, sandboxes[name]))
 		defer clients[name].Close()
 		require.True(t, clients[name].asks(t, "before", soon))
@@ -200,8 +188,6 @@ func TestContainersEndWithTheHarness(t *testing.T) {
 	s := f.sandbox("broker-1")
 	output := newOutput()
 	n := f.echo("broker-1", s, output)
-	require.NoError(t, n.start(t.Context()))
-	output.waitFor(t, "listening on :9092\n")
 
 	// What the engine sees of a harness that is killed: its connections end.
 	require.NoError(t, n.attached.conn.Close())
@@ -220,18 +206,16 @@ func TestContainersEndWithTheHarness(t *testing.T) {
 
 func TestASandboxThatDoesNotAnswerIsAnErrorAndLeavesNothing(t *testing.T) {
 	f := newField(t)
-	complaint := newOutput()
 	_, err := startSandbox(t.Context(), f.c, sandboxConfig{
 		run:     f.run,
 		node:    "broker-1",
 		image:   f.image,
 		command: []string{"no-such-command"},
 		network: f.network,
-		stderr:  complaint,
 	})
 	require.ErrorIs(t, err, sandbox.ErrGone)
 	assert.ErrorContains(t, err, "start the sandbox of broker-1")
-	assert.Contains(t, complaint.String(), "usage: node sandbox")
+	assert.ErrorContains(t, err, "usage: node sandbox", "what it complained about")
 	require.NoError(t, f.network.remove(t.Context(), f.c), "a network that something is connected to cannot be removed")
 }
 
@@ -239,16 +223,14 @@ func TestRulesNeedTheCapabilityAndSaySo(t *testing.T) {
 	f := newField(t)
 	s := f.sandbox("broker-1")
 	// A node has no capability at all, so it makes a sandbox that may not do what it should.
-	n, err := createNode(t.Context(), f.c, nodeConfig{
-		run: f.run, node: "broker-1", image: f.image, command: []string{"sandbox"}, sandbox: s, output: newOutput(),
+	answers, toUs := io.Pipe()
+	n, err := startNode(t.Context(), f.c, f.node("broker-1", s, toUs, "sandbox"))
+	require.NoError(t, err)
+	powerless := sandbox.NewClient(&stream{attachment: n.attached, PipeReader: answers})
+	t.Cleanup(func() {
+		assert.NoError(t, powerless.Close())
+		assert.NoError(t, n.remove(context.Background()))
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, n.remove(context.Background())) })
-	stream, err := attachStream(t.Context(), f.c, n.id, os.Stderr)
-	require.NoError(t, err)
-	powerless := sandbox.NewClient(stream)
-	defer powerless.Close()
-	require.NoError(t, f.c.ContainerStart(t.Context(), n.id, container.StartOptions{}))
 
 	_, err = powerless.Replace(t.Context(), []sandbox.Rule{{Peer: f.network.gateway, Direction: sandbox.In}})
 	require.ErrorContains(t, err, "operation not permitted")

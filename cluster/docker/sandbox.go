@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 
 	"github.com/docker/docker/api/types/container"
@@ -25,8 +24,8 @@ type sandboxConfig struct {
 	image   string
 	command []string
 	network *runNetwork
-	publish []uint16  // TCP ports to publish on loopback, each on a port of the engine's choice
-	stderr  io.Writer // what the sandbox complains about
+	publish []uint16 // TCP ports to publish on loopback, each on a port of the engine's choice
+	volume  bool     // a volume for the node's data, because the engine does not see our files
 }
 
 // sandboxContainer is the container that owns a node's network namespace, and the connection to the sandbox in it.
@@ -57,9 +56,12 @@ func startSandbox(ctx context.Context, c *client.Client, cfg sandboxConfig) (s *
 			ConfigModifier: func(config *container.Config) {
 				interactive(config)
 				config.Hostname = cfg.node
+				if cfg.volume {
+					config.Volumes = map[string]struct{}{dataRoot: {}}
+				}
 			},
 			HostConfigModifier: func(host *container.HostConfig) {
-				unprivileged(host)
+				common(host)
 				host.CapAdd = []string{"NET_ADMIN"}
 				host.NetworkMode = container.NetworkMode(cfg.network.name)
 				host.PortBindings = bindings
@@ -77,7 +79,8 @@ func startSandbox(ctx context.Context, c *client.Client, cfg sandboxConfig) (s *
 		}
 	}()
 
-	stream, err := attachStream(ctx, c, s.id, cfg.stderr)
+	complaint := &lastWords{}
+	stream, err := attachStream(ctx, c, s.id, complaint)
 	if err != nil {
 		return s, err
 	}
@@ -86,7 +89,8 @@ func startSandbox(ctx context.Context, c *client.Client, cfg sandboxConfig) (s *
 		return s, err
 	}
 	if _, err := s.rules.Count(ctx); err != nil {
-		return s, err
+		_ = s.rules.Close() // so that its last words are complete
+		return s, fmt.Errorf("%w: %s", err, complaint)
 	}
 	info, err := c.ContainerInspect(ctx, s.id)
 	if err != nil {
@@ -135,8 +139,10 @@ func containerName(run, node, role string) string {
 	return fmt.Sprintf("tidemark-%s-%s-%s", run, node, role)
 }
 
-// unprivileged takes from a container what no node needs.
-func unprivileged(host *container.HostConfig) {
+// common takes from a container what no node needs: capabilities, and the engine's own copy of its output, which can be
+// long and is read by nobody, since we are attached.
+func common(host *container.HostConfig) {
 	host.CapDrop = []string{"ALL"}
 	host.SecurityOpt = []string{"no-new-privileges"}
+	host.LogConfig = container.LogConfig{Type: "none"}
 }
