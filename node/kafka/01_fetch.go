@@ -36,9 +36,9 @@ import (
 //   - v9: current leader epoch (KIP-320)
 //   - v10: zstd (KIP-110). Not enforced for older versions: brokers replicate with v8 whatever is compressed how.
 //   - v11: rack (KIP-392)
-//   - v12: flexible; last fetched epoch and diverging epoch (KIP-595), of which neither is used
+//   - v12: flexible; last fetched epoch and diverging epoch (KIP-595), with truncation=on-fetch
 //
-// v13 names topics by id. Between brokers: v8 without fetch-fencing, v10 with it, v12 with broker epochs, which travel in
+// v13 names topics by id. Between brokers: v8 without fetch-fencing, v10 with it, v12 with truncation=on-fetch and with broker epochs, which travel in
 // ReplicaState (KIP-903, tag 1) though Kafka sends that from v15 on.
 const (
 	fetchKey       = 1
@@ -105,7 +105,7 @@ func splitFetch(h header, r *kmsg.FetchRequest, maxBytes int) ([]part, error) {
 	for _, t := range r.Topics {
 		for _, p := range t.Partitions {
 			body := &replica.Fetch{
-				Offset: p.FetchOffset, LeaderEpoch: p.CurrentLeaderEpoch, BrokerEpoch: replica.NoBrokerEpoch,
+				Offset: p.FetchOffset, LeaderEpoch: p.CurrentLeaderEpoch, LastEpoch: p.LastFetchedEpoch, BrokerEpoch: replica.NoBrokerEpoch,
 				Start: p.LogStartOffset, MaxBytes: min(p.PartitionMaxBytes, r.MaxBytes, int32(maxBytes)),
 			}
 			switch {
@@ -219,6 +219,9 @@ func joinFetch(r *kmsg.FetchRequest, parts []part, maxBytes int) kmsg.Response {
 			rp.HighWatermark = answer.HighWatermark
 			rp.LastStableOffset = answer.HighWatermark
 			rp.LogStartOffset = answer.Start
+			if d := answer.Diverging; d != nil {
+				rp.DivergingEpoch.Epoch, rp.DivergingEpoch.EndOffset = d.Epoch, d.End
+			}
 			rp.RecordBatches = joinBatches(answer.Batches, left, first)
 			left -= len(rp.RecordBatches)
 			first = first && len(rp.RecordBatches) == 0
@@ -271,6 +274,7 @@ func encodeFetch(m replica.Message, version int16) kmsg.Request {
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition = m.Partition.Index
 	p.CurrentLeaderEpoch = b.LeaderEpoch
+	p.LastFetchedEpoch = b.LastEpoch
 	p.FetchOffset = b.Offset
 	p.LogStartOffset = b.Start
 	p.PartitionMaxBytes = b.MaxBytes
@@ -291,7 +295,11 @@ func decodeFetchAnswer(resp kmsg.Response) (replica.Body, error) {
 	if err != nil && !errors.Is(err, storage.ErrPartial) {
 		return nil, fmt.Errorf("%w answer to Fetch v%d: %w", errMalformed, r.Version, err)
 	}
-	return &replica.FetchAnswer{
+	answer := &replica.FetchAnswer{
 		Error: replica.Code(p.ErrorCode), HighWatermark: p.HighWatermark, Start: p.LogStartOffset, Batches: batches,
-	}, nil
+	}
+	if d := p.DivergingEpoch; d.EndOffset >= 0 {
+		answer.Diverging = &replica.EpochEnd{Epoch: d.Epoch, End: d.EndOffset}
+	}
+	return answer, nil
 }

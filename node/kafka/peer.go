@@ -25,6 +25,9 @@ func versionsOf(s rules.Set) versions {
 	if s.FetchFencing {
 		v.fetch, v.listOffsets, v.offsetForLeaderEpoch = 10, 5, 3
 	}
+	if s.Truncation == rules.OnFetch {
+		v.fetch = 12
+	}
 	if s.BrokerEpoch {
 		v.fetch, v.alterPartition = 12, 3
 	}

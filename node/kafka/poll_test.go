@@ -177,7 +177,7 @@ func TestADebuggingConsumerSeesTheWholeLogAndDoesNotWait(t *testing.T) {
 		req := fetchRequest(12, -2, 1, 1, 5000)
 		c.send(req, 1)
 		d := <-node.delivered
-		assert.Equal(t, &replica.Fetch{LeaderEpoch: -1, BrokerEpoch: -1, Start: -1, MaxBytes: 1 << 20, Debug: true}, d.m.Body)
+		assert.Equal(t, &replica.Fetch{LeaderEpoch: -1, LastEpoch: -1, BrokerEpoch: -1, Start: -1, MaxBytes: 1 << 20, Debug: true}, d.m.Body)
 		assert.Equal(t, replica.Client(0), d.m.From)
 		d.answer(with())
 		_, resp := c.receive(req)

@@ -1,6 +1,10 @@
 package replica
 
-import "fmt"
+import (
+	"fmt"
+
+	"tidemark/node/rules"
+)
 
 // following is what only a follower has.
 type following struct {
@@ -70,7 +74,11 @@ func (r *Replica) poll(now Time, maxRecords int32) {
 	case f.outOfRange:
 		body = &ListOffsets{LeaderEpoch: fence, Timestamp: LatestOffset}
 	default:
-		body = &Fetch{Offset: a.offset, LeaderEpoch: fence, BrokerEpoch: r.brokerEpoch, Start: r.log.Start(),
+		last := NoEpoch
+		if r.c.Rules.Truncation == rules.OnFetch {
+			last = r.epochs.last()
+		}
+		body = &Fetch{Offset: a.offset, LeaderEpoch: fence, LastEpoch: last, BrokerEpoch: r.brokerEpoch, Start: r.log.Start(),
 			MaxBytes: r.c.FetchMaxBytes, MaxWait: r.c.FetchWait}
 	}
 	a.kind = body.Kind()
@@ -117,6 +125,11 @@ func (r *Replica) fetched(now Time, m Message, b *FetchAnswer) {
 	}
 	a, ok := r.answered(now, m, KindFetch, b.Error)
 	if !ok || r.following.truncating || a.offset != r.log.End() {
+		return
+	}
+	if d := b.Diverging; d != nil {
+		// The high watermark of such an answer is for a log that this one is not yet (KAFKA-14704).
+		r.cutToCommon(d.Epoch, d.End)
 		return
 	}
 	var taken int32

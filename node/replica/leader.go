@@ -3,6 +3,8 @@ package replica
 import (
 	"fmt"
 	"slices"
+
+	"tidemark/node/rules"
 )
 
 // leading is what only a leader has.
@@ -183,6 +185,8 @@ func (r *Replica) fetchByFollower(now Time, m Message, b *Fetch) {
 	case r.c.Rules.BrokerEpoch && r.staleIncarnation(m.From, b.BrokerEpoch):
 		refuse(StaleBrokerEpoch)
 		return
+	case r.diverges(m, b):
+		return
 	case b.Offset < r.log.Start() || b.Offset > r.log.End():
 		// The offset says nothing about what the follower has, so it must not count as an acknowledgement (KAFKA-8400).
 		refuse(OffsetOutOfRange)
@@ -215,6 +219,26 @@ func (r *Replica) fetchByFollower(now Time, m Message, b *Fetch) {
 	if moved {
 		r.advance(now)
 	}
+}
+
+// diverges answers a fetch of a follower whose log has parted from this one, without taking its offset for an
+// acknowledgement. It is false if the follower may have records.
+func (r *Replica) diverges(m Message, b *Fetch) bool {
+	if r.c.Rules.Truncation != rules.OnFetch || b.LastEpoch == NoEpoch {
+		return false
+	}
+	epoch, end := r.epochs.endOffsetFor(b.LastEpoch, r.log.End())
+	answer := &FetchAnswer{HighWatermark: r.hw, Start: r.log.Start()}
+	switch {
+	case end == NoOffset:
+		answer.Error = OffsetOutOfRange
+	case epoch < b.LastEpoch || end < b.Offset:
+		answer.Diverging = &EpochEnd{epoch, end}
+	default:
+		return false
+	}
+	r.send(m.Answer(answer))
+	return true
 }
 
 // read fills the answer with whole batches from offset on. After an error the replica is offline and read is false.

@@ -83,6 +83,7 @@ type ProduceAnswer struct {
 type Fetch struct {
 	Offset       int64
 	LeaderEpoch  int32 // the sender's current leader epoch; NoEpoch: not checked
+	LastEpoch    int32 // a follower's newest epoch, for truncation on fetch (KIP-595); NoEpoch: not said
 	BrokerEpoch  int64 // a follower's incarnation (KIP-903), or NoBrokerEpoch
 	Start        int64 // a follower's log start offset
 	MaxBytes     int32
@@ -97,6 +98,15 @@ type FetchAnswer struct {
 	HighWatermark int64
 	Start         int64
 	Batches       []Batch
+	// Diverging, in place of records, says where the two logs part at the latest: the leader's largest epoch that is at most the
+	// follower's newest, and where it ends (KIP-595).
+	Diverging *EpochEnd
+}
+
+// EpochEnd is an epoch and the offset where it ends.
+type EpochEnd struct {
+	Epoch int32
+	End   int64
 }
 
 // OffsetForLeaderEpoch asks where an epoch ends in the receiver's log (key 23).

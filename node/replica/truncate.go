@@ -10,6 +10,8 @@ import (
 // is when there is no epoch to ask about; else the next poll begins the dialogue with the leader.
 func (r *Replica) beginTruncation() {
 	switch {
+	case r.c.Rules.Truncation == rules.OnFetch:
+		r.following.truncating = false // the first fetch shows where the logs part
 	case r.c.Rules.Truncation == rules.ToHighWatermark:
 		r.truncated(r.hw, fmt.Sprintf("becoming follower of %d: high watermark %d", r.leader, r.hw))
 	case r.epochs.last() == NoEpoch:
@@ -28,26 +30,31 @@ func (r *Replica) epochEnd(now Time, m Message, b *OffsetForLeaderEpochAnswer) {
 		r.truncated(r.hw, fmt.Sprintf("leader %d knows no end of epoch %d: high watermark %d", r.leader, a.epoch, r.hw))
 		return
 	}
-	why := fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, b.Epoch, b.End)
 	if r.c.Rules.Truncation == rules.ToEpochEnd {
 		// KIP-101: the offset alone, taken as the end of the epoch asked about, whichever epoch it belongs to.
 		r.truncated(b.End, fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, a.epoch, b.End))
 		return
 	}
-	// KIP-279: the answer names the epoch it is about. When this log has an epoch below it, but not that one, the two
-	// part before the end of that lower epoch: cut there, and ask again.
-	mine, end := r.epochs.endOffsetFor(b.Epoch, r.log.End())
+	if agreed, ok := r.cutToCommon(b.Epoch, b.End); ok && agreed {
+		r.following.truncating = false
+	} else if ok && r.epochs.last() == NoEpoch {
+		r.beginTruncation() // nothing left to ask about
+	}
+}
+
+// cutToCommon cuts where this log and the leader's part, given the leader's largest epoch that is at most the newest here, and
+// where it ends there (KIP-279). When this log has an epoch below that one, but not that one itself, the two part before the
+// end of that lower epoch: it is cut there, and they have not agreed yet. It is not ok after an error of the log.
+func (r *Replica) cutToCommon(epoch int32, leaderEnd int64) (agreed, ok bool) {
+	why := fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, epoch, leaderEnd)
+	mine, end := r.epochs.endOffsetFor(epoch, r.log.End())
 	switch {
 	case end == NoOffset:
-		r.truncated(b.End, why)
-	case mine != b.Epoch:
-		r.cut(end, fmt.Sprintf("%s, here epoch %d ends at %d", why, mine, end))
-		if r.role == RoleFollower && r.epochs.last() == NoEpoch {
-			r.beginTruncation() // nothing left to ask about
-		}
-	default:
-		r.truncated(min(end, b.End), why)
+		return true, r.cut(leaderEnd, why)
+	case mine != epoch:
+		return false, r.cut(end, fmt.Sprintf("%s, here epoch %d ends at %d", why, mine, end))
 	}
+	return true, r.cut(min(end, leaderEnd), why)
 }
 
 // truncated ends the dialogue with a cut.

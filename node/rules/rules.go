@@ -43,9 +43,12 @@ const (
 	ToEpochEnd
 	// ToCommonEpoch asks also which epoch the answer is about, and asks again until both agree (KIP-279, v1 and later).
 	ToCommonEpoch
+	// OnFetch asks nothing beforehand: each fetch names the epoch of the follower's last record, and the leader says where the
+	// two part instead of giving records (KIP-595, Fetch v12).
+	OnFetch
 )
 
-var truncationNames = [...]string{"hw", "kip101", "kip279"}
+var truncationNames = [...]string{"hw", "kip101", "kip279", "on-fetch"}
 
 // String is the word that --rule truncation= takes.
 func (t Truncation) String() string {
@@ -156,7 +159,7 @@ func Of(p Protocol) Set {
 	return s
 }
 
-// Parse makes a set of a protocol, rules taken away (their names), and rules set by "name=value": truncation=hw|kip101|kip279,
+// Parse makes a set of a protocol, rules taken away (their names), and rules set by "name=value": truncation=hw|kip101|kip279|on-fetch,
 // registration=zk|kraft, and name=on|off for every other rule. Later settings win. A combination that makes no sense is
 // refused with the reason ([Set.Validate]).
 func Parse(p Protocol, without, settings []string) (Set, error) {

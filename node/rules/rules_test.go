@@ -100,7 +100,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"a rule that never was, set", rules.HW, nil, []string{"fencing=on"}, `unknown rule "fencing": want one of ` + names},
 		{"a setting without a value", rules.HW, nil, []string{"elr"}, `rule "elr": want name=value, for example truncation=kip101`},
 		{"a switch that is neither on nor off", rules.HW, nil, []string{"fetch-fencing=true"}, "rule fetch-fencing=true: want on or off"},
-		{"a way of truncation that never was", rules.HW, nil, []string{"truncation=kip320"}, "rule truncation=kip320: want hw, kip101, kip279"},
+		{"a way of truncation that never was", rules.HW, nil, []string{"truncation=kip320"}, "rule truncation=kip320: want hw, kip101, kip279, on-fetch"},
 		{"a registration that never was", rules.HW, nil, []string{"registration=raft"}, "rule registration=raft: want zk or kraft"},
 		{"registration cannot be taken away", rules.HW, []string{"registration"}, nil, "rule registration=off: want zk or kraft"},
 		{"eligible leader replicas with ZooKeeper's sessions", rules.KIP966, nil, []string{"registration=zk"},
