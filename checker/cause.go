@@ -13,8 +13,11 @@ type loss struct {
 	partition string
 	offset    int64
 	epoch     int32
-	// produce was acknowledged with the record, or may have been; nil if nobody knows who produced it.
-	produce *op
+	// acks is what its produce asked for, -1 if nobody knows who produced it.
+	acks int8
+	// since is the sequence number of the call of the operation that shows that the record was there: its produce, or who saw the log
+	// reach beyond it. What is known to be older did not lose it.
+	since int64
 	// others are epochs under which other values were at the offset.
 	others []int32
 }
@@ -33,8 +36,8 @@ type court struct {
 
 // excuseFor returns why a loss is allowed, if it is. A clause must be shown to apply: what the node events do not tell excuses nothing.
 func (c *court) excuseFor(l loss) excuse {
-	if l.produce != nil && l.produce.acks != -1 {
-		return excuse{BecauseAcks, fmt.Sprintf("it was produced with acks=%d", l.produce.acks)}
+	if l.acks != -1 {
+		return excuse{BecauseAcks, fmt.Sprintf("it was produced with acks=%d", l.acks)}
 	}
 	if c.contract.Acks != "all" {
 		return excuse{BecauseAcks, "the run promises acks=" + c.contract.Acks}
@@ -56,18 +59,15 @@ func (c *court) excuseFor(l loss) excuse {
 }
 
 // uncleanSince is the first unclean election that came after the record was written. If its epoch is not known it is one of those in
-// which its offset was acknowledged; and an election that was reported before the produce was called came before it.
+// which its offset was acknowledged; and an election that was reported before the record is known to have been there is no cause.
 func (c *court) uncleanSince(x *nodeIndex, l loss) *decision {
-	epoch, call := l.epoch, int64(0)
+	epoch := l.epoch
 	if epoch == history.Unknown {
 		for _, a := range x.acksOf(l.offset, l.epoch, l.others) {
 			epoch = max(epoch, a.epoch)
 		}
 	}
-	if l.produce != nil {
-		call = l.produce.call
-	}
-	return x.uncleanAfter(epoch, call)
+	return x.uncleanAfter(epoch, l.since)
 }
 
 // lostByPower looks for an excuse in power failures. If several acknowledgements may be the record's, each must give one.
@@ -95,15 +95,11 @@ func (c *court) lostAs(x *nodeIndex, l loss, a ackSpan) excuse {
 		// An acknowledgement below min.insync.replicas is itself a broken promise.
 		return excuse{}
 	}
-	call := int64(0)
-	if l.produce != nil {
-		call = l.produce.call
-	}
 	var lossy, led []int32
 	for _, b := range x.brokers() {
 		for _, pl := range x.powerLosses(b, l.offset) {
 			if !slices.Contains(a.isr, b) && !c.in.joinedAfter(x, a, pl) || !x.streams[b].held(pl.index, l.offset, a.epoch) ||
-				c.in.beforeAck(l.partition, pl, call, a.partitionEpoch) {
+				c.in.beforeAck(l.partition, pl, l.since, a.partitionEpoch) {
 				continue
 			}
 			lossy = append(lossy, b)
@@ -148,9 +144,18 @@ func brokers(ids []int32) string {
 // lossOf is the record of a value that was lost.
 func (p *partition) lossOf(v int32) loss {
 	val := &p.values[v]
-	l := loss{partition: p.name, offset: val.offset, epoch: p.epochOf(v), others: p.otherEpochs(v)}
+	l := loss{partition: p.name, offset: val.offset, epoch: p.epochOf(v), others: p.otherEpochs(v), acks: -1}
 	if val.op != none {
-		l.produce = &p.ops[val.op]
+		l.acks, l.since = p.ops[val.op].acks, p.ops[val.op].call
+	}
+	return l
+}
+
+// lossAt is the record that must have been at an offset, because an operation saw the log reach beyond it, though nobody saw its value.
+func (p *partition) lossAt(offset int64, prover int32) loss {
+	l := loss{partition: p.name, offset: offset, epoch: history.Unknown, acks: -1, since: p.ops[prover].call}
+	if v := p.slots.get(offset); v != none && p.values[v].epoch != history.Unknown {
+		l.others = []int32{p.values[v].epoch}
 	}
 	return l
 }

@@ -224,8 +224,8 @@ func (j *judge) excuse(p *partition, c *clue) excuse {
 	switch {
 	case c.lost != none:
 		return j.court.excuseFor(p.lossOf(c.lost))
-	case c.anomaly == EndRegression && c.breaks == CommittedLog:
-		return j.court.excuseFor(loss{partition: p.name, offset: c.offset, epoch: history.Unknown})
+	case c.prover != none && c.breaks == CommittedLog:
+		return j.court.excuseFor(p.lossAt(c.offset, c.prover))
 	}
 	return excuse{}
 }

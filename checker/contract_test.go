@@ -163,6 +163,27 @@ func TestAProduceWithFewerAcksIsExcusedAlone(t *testing.T) {
 	assert.Equal(t, 1, res.Evidence.Unknown, "an answer without an offset proves nothing")
 }
 
+func TestALossThatNobodySawTheValueOfIsExcusedLikeAnyOther(t *testing.T) {
+	// u was committed, for an end of 2 was seen; then an unclean election lost it, and v was written in its place.
+	run := func(election func(*story), rest func(*story)) *checker.Result {
+		s := (&story{}).produce(0, "m0").unknown("u")
+		s.end(2)
+		election(s)
+		rest(s)
+		return s.judge(t, history.Contract{Unclean: true}, checker.Options{})
+	}
+	unclean := func(s *story) { s.uncleanlyElected(1, 2) }
+	for name, rest := range map[string]func(*story){
+		"order-inversion v": func(s *story) { s.produce(1, "v").final("m0", "v") },
+		"end-regression 1":  func(s *story) { s.final("m0") },
+	} {
+		res := run(unclean, rest)
+		assert.Equal(t, []string{name}, res.Shorts())
+		assert.Equal(t, "allowed because unclean-election: "+name, res.Summary())
+		assert.Equal(t, "violation: "+name, run(func(*story) {}, rest).Summary())
+	}
+}
+
 func TestAnAmbiguousAcknowledgementMustBeExcusedEitherWay(t *testing.T) {
 	// m1's epoch is not known, for nobody read it; offset 1 was acknowledged in two epochs, and only one ISR was hit.
 	lost := func(other []int32) *checker.Result {

@@ -18,10 +18,23 @@ type clue struct {
 	breaks  Level
 	// lost is the value whose loss this is, or that another replaced; none if nothing was lost.
 	lost int32
-	// proved is the longest log known before, for a regression.
+	// proved is the longest log known before, and prover the operation that proved it, for a log that got shorter with no lost value to
+	// show for it: what was lost nobody had seen. Else prover is none.
 	proved int64
+	prover int32
 	// within: an end was said to lie within the batch.
 	within bool
+}
+
+// clueAt is an anomaly that breaks agreement and in which nothing was lost.
+func clueAt(a Anomaly, offset int64, ops ...int32) clue {
+	return clue{anomaly: a, offset: offset, ops: ops, breaks: Agreement, lost: none, prover: none}
+}
+
+// of says which values a clue is about.
+func (c clue) of(values ...int32) clue {
+	c.values = values
+	return c
 }
 
 // namer turns what resolve and sweep found in one partition into named anomalies, so that each thing that went wrong has at least one
@@ -71,7 +84,7 @@ func (n *namer) answers() {
 	p := n.p
 	for _, id := range n.r.malformed {
 		o := &p.ops[id]
-		c := clue{offset: o.offset, ops: []int32{id}, breaks: Agreement, lost: none}
+		c := clueAt("", o.offset, id)
 		switch o.bad {
 		case notDense:
 			c.anomaly = NonmonotonicFetch
@@ -85,7 +98,7 @@ func (n *namer) answers() {
 		n.add(c)
 	}
 	for _, x := range p.regressed {
-		n.add(clue{anomaly: EpochRegression, offset: x.offset, ops: []int32{x.op}, breaks: Agreement, lost: none})
+		n.add(clueAt(EpochRegression, x.offset, x.op))
 	}
 	if n.r.hole != none {
 		prover := int32(none)
@@ -95,7 +108,7 @@ func (n *namer) answers() {
 				break
 			}
 		}
-		n.add(clue{anomaly: Hole, offset: n.r.hole, ops: []int32{prover}, breaks: Agreement, lost: none})
+		n.add(clueAt(Hole, n.r.hole, prover))
 	}
 }
 
@@ -104,12 +117,11 @@ func (n *namer) values() {
 	p := n.p
 	for _, v := range n.r.phantoms {
 		val := &p.values[v]
-		n.add(clue{anomaly: Phantom, offset: val.offset, values: []int32{v}, ops: []int32{val.op, val.seenBy}, breaks: Agreement, lost: none})
+		n.add(clueAt(Phantom, val.offset, val.op, val.seenBy).of(v))
 	}
 	for _, m := range p.moves {
 		val := &p.values[m.value]
-		n.add(clue{anomaly: Duplicate, offset: m.offset, values: []int32{m.value}, lost: none, breaks: Agreement,
-			ops: []int32{val.op, p.readAt(m.value, val.offset), p.readAt(m.value, m.offset), m.acked}})
+		n.add(clueAt(Duplicate, m.offset, val.op, p.readAt(m.value, val.offset), p.readAt(m.value, m.offset), m.acked).of(m.value))
 	}
 	for _, id := range n.r.torn {
 		n.torn(id)
@@ -122,8 +134,9 @@ func (n *namer) values() {
 		if x.breaks == CommittedLog {
 			cut[p.values[v].op] = true
 		}
-		n.add(clue{anomaly: TornBatch, offset: end, values: []int32{v}, ops: []int32{p.values[v].op, x.op}, breaks: x.breaks, lost: none,
-			within: true})
+		c := clueAt(TornBatch, end, p.values[v].op, x.op).of(v)
+		c.breaks, c.within = x.breaks, true
+		n.add(c)
 	}
 	if !n.p.ended {
 		return
@@ -140,7 +153,7 @@ func (n *namer) values() {
 
 func (n *namer) torn(id int32) {
 	o := &n.p.ops[id]
-	c := clue{anomaly: TornBatch, ops: []int32{id}, breaks: Agreement, lost: none}
+	c := clueAt(TornBatch, none, id)
 	for v := o.first; v < o.first+o.count; v++ {
 		if val := &n.p.values[v]; val.seenBy != none {
 			if len(c.values) == 0 {
@@ -168,8 +181,9 @@ func (n *namer) halfLost(id int32) {
 	if len(in) == 0 || len(out) == 0 {
 		return
 	}
-	n.add(clue{anomaly: TornBatch, offset: n.p.values[out[0]].offset, values: out, ops: []int32{id, n.p.values[in[0]].seenBy},
-		breaks: n.lossBreaks(out[0]), lost: none})
+	c := clueAt(TornBatch, n.p.values[out[0]].offset, id, n.p.values[in[0]].seenBy).of(out...)
+	c.breaks = n.lossBreaks(out[0])
+	n.add(c)
 }
 
 // absent reports whether the final log certainly lacks a value: it ends below the value's offset, or has another there.
@@ -200,7 +214,8 @@ func (n *namer) lost(v int32) {
 		return
 	}
 	ack := p.acked(v)
-	c := clue{offset: val.offset, values: []int32{v}, breaks: n.lossBreaks(v), lost: v}
+	c := clueAt("", val.offset).of(v)
+	c.breaks, c.lost = n.lossBreaks(v), v
 	if ack != none {
 		c.anomaly, c.ops = LostAcked, []int32{ack, val.read, p.lastFinal}
 		n.add(c)
@@ -249,7 +264,7 @@ func (n *namer) offsets() {
 				continue
 			}
 		}
-		c := clue{anomaly: RereadDiffers, offset: offset, values: vs, breaks: Agreement, lost: none}
+		c := clueAt(RereadDiffers, offset).of(vs...)
 		for _, v := range vs {
 			c.ops = append(c.ops, p.readAt(v, offset))
 			if p.values[v].offset == offset && p.readAt(v, offset) == none {
@@ -280,10 +295,11 @@ func (n *namer) orders() {
 	for _, l := range n.s.late {
 		o := &p.ops[l.op]
 		allowed, _ := o.allows()
-		c := clue{offset: allowed, ops: []int32{l.op, l.prover}, breaks: l.breaks, lost: none, proved: l.proved}
+		c := clueAt("", allowed, l.op, l.prover)
+		c.breaks, c.proved, c.prover = l.breaks, l.proved, l.prover
 		switch {
 		case o.kind == history.Produce && o.assigned:
-			c.anomaly, c.offset, c.breaks = Hole, o.offset, CommittedLog
+			c.anomaly, c.offset, c.breaks, c.prover = Hole, o.offset, CommittedLog, none
 		case o.kind == history.Produce:
 			c.anomaly, c.values = OrderInversion, []int32{o.first}
 			inverted := l.acker != none && p.survives(l.op)
@@ -291,7 +307,7 @@ func (n *namer) orders() {
 				continue
 			}
 			if inverted {
-				c.ops[1] = l.acker
+				c.ops[1], c.prover = l.acker, none
 			}
 		case l.breaks == CommittedLog && n.explained(allowed, l.proved):
 			continue

@@ -102,9 +102,11 @@ func TestLevelsReadBackWhatTheyWrite(t *testing.T) {
 		require.NoError(t, back.UnmarshalText(b))
 		assert.Equal(t, l, back)
 	}
-	var l Level
+	l, err := ParseLevel("monotonic-end")
+	require.NoError(t, err)
+	assert.Equal(t, MonotonicEnd, l)
 	require.ErrorIs(t, l.UnmarshalText([]byte("serial")), ErrLevel)
-	_, err := ParseLevel("none")
+	_, err = ParseLevel("none")
 	require.ErrorIs(t, err, ErrLevel, "nobody can ask for nothing")
 	assert.Equal(t, "level(9)", Level(9).String())
 }

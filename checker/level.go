@@ -3,6 +3,7 @@ package checker
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Level is a consistency level of one partition's log. A greater one is stronger and implies all below it.
@@ -37,13 +38,14 @@ func (l Level) String() string {
 // ErrLevel says that a text names no level.
 var ErrLevel = errors.New("not a consistency level")
 
-// ParseLevel reads back what [Level.String] gives. "" is [CommittedLog], what Kafka promises.
+// ParseLevel reads back what [Level.String] gives; hyphens may stand for its spaces, as flags and schedules write them. "" is
+// [CommittedLog], what Kafka promises.
 func ParseLevel(s string) (Level, error) {
 	if s == "" {
 		return CommittedLog, nil
 	}
 	for l := Agreement; l <= Linearizable; l++ {
-		if levelNames[l] == s {
+		if levelNames[l] == strings.ReplaceAll(s, "-", " ") {
 			return l, nil
 		}
 	}
