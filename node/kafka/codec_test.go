@@ -50,6 +50,8 @@ func backOverTheWire(t testing.TB, req kmsg.Request, number int32, resp kmsg.Res
 // What one node asks another must arrive as it was sent, up to the fields that a version does not have.
 func TestMessagesBetweenNodesCrossTheWireUnchanged(t *testing.T) {
 	all := rules.Of(rules.KIP966)
+	onFetch := rules.Of(rules.KIP320)
+	onFetch.Truncation = rules.OnFetch
 	addresses := []BrokerAddress{{1, "127.0.0.1", 9092}, {3, "broker-3.example", 19092}}
 	for _, tc := range []struct {
 		name    string
@@ -64,18 +66,21 @@ func TestMessagesBetweenNodesCrossTheWireUnchanged(t *testing.T) {
 		back    replica.Body // nil: as answered
 	}{
 		{name: "a fetch before fencing has no epochs", rules: rules.Of(rules.HW), version: 8, from: 2, to: 1, p: orders,
-			sent:    &replica.Fetch{Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000, MaxWait: milliseconds(500)},
-			arrives: &replica.Fetch{Offset: 7, LeaderEpoch: -1, BrokerEpoch: -1, Start: 1, MaxBytes: 1000, MaxWait: milliseconds(500)},
+			sent:    &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000, MaxWait: milliseconds(500)},
+			arrives: &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: -1, BrokerEpoch: -1, Start: 1, MaxBytes: 1000, MaxWait: milliseconds(500)},
 			answer:  &replica.FetchAnswer{HighWatermark: 8, Start: 2, Batches: []replica.Batch{oneBatch(t, 7, 4, "a", "b"), oneBatch(t, 9, 5, "c")}}},
 		{name: "a fenced fetch has the leader epoch", rules: rules.Of(rules.KIP320), version: 10, from: 2, to: 1, p: orders,
-			sent:    &replica.Fetch{Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000},
-			arrives: &replica.Fetch{Offset: 7, LeaderEpoch: 4, BrokerEpoch: -1, Start: 1, MaxBytes: 1000},
+			sent:    &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000},
+			arrives: &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: 4, BrokerEpoch: -1, Start: 1, MaxBytes: 1000},
 			answer:  &replica.FetchAnswer{Error: replica.FencedLeaderEpoch, HighWatermark: -1, Start: -1}},
 		{name: "a fetch with broker epochs has both", rules: all, version: 12, from: 2, to: 1, p: orders,
-			sent:   &replica.Fetch{Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000},
+			sent:   &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: 4, BrokerEpoch: 9, Start: 1, MaxBytes: 1000},
 			answer: &replica.FetchAnswer{HighWatermark: 7}},
+		{name: "a fetch that truncates names the last epoch, and hears where the logs part", rules: onFetch, version: 12, from: 2, to: 1, p: orders,
+			sent:   &replica.Fetch{LastEpoch: 3, Offset: 7, LeaderEpoch: 4, BrokerEpoch: -1, MaxBytes: 1000},
+			answer: &replica.FetchAnswer{HighWatermark: 7, Diverging: &replica.EpochEnd{Epoch: 2, End: 5}}},
 		{name: "a fetch before registration has no broker epoch", rules: all, version: 12, from: 2, to: 1, p: orders,
-			sent:   &replica.Fetch{LeaderEpoch: 4, BrokerEpoch: -1, MaxBytes: 1000},
+			sent:   &replica.Fetch{LastEpoch: -1, LeaderEpoch: 4, BrokerEpoch: -1, MaxBytes: 1000},
 			answer: &replica.FetchAnswer{Error: replica.StaleBrokerEpoch}},
 		{name: "list offsets before fencing", rules: rules.Of(rules.KIP279), version: 2, from: 3, to: 1, p: orders,
 			sent:    &replica.ListOffsets{LeaderEpoch: 5, Timestamp: replica.LatestOffset},
@@ -272,7 +277,7 @@ func TestClientsRequestsBecomeOneMessageAPartitionInEveryVersion(t *testing.T) {
 			h := overTheWire(t, req, "rdkafka", 9, got)
 			parts, err := splitFetch(h, got, 1<<18)
 			require.NoError(t, err)
-			want := &replica.Fetch{Offset: 7, LeaderEpoch: -1, BrokerEpoch: -1, Start: -1, MaxBytes: 1 << 18, FromFollower: v >= 11}
+			want := &replica.Fetch{LastEpoch: -1, Offset: 7, LeaderEpoch: -1, BrokerEpoch: -1, Start: -1, MaxBytes: 1 << 18, FromFollower: v >= 11}
 			if v >= 9 {
 				want.LeaderEpoch = 4
 			}
