@@ -81,7 +81,8 @@ type controllerProcess struct {
 	shell      *shell
 	path       string
 	written    int64
-	live       atomic.Pointer[[]kafka.BrokerAddress]
+	live       atomic.Pointer[[]kafka.BrokerAddress] // who has a session: what clients and brokers are told of
+	known      atomic.Pointer[[]kafka.BrokerAddress] // who has registered: whom the controller's word goes to, fenced or not
 }
 
 func (k *controllerProcess) run(ctx context.Context) error {
@@ -146,13 +147,16 @@ func (k *controllerProcess) settled([]replica.Message) error {
 }
 
 func (k *controllerProcess) publish() {
-	live := []kafka.BrokerAddress{}
+	live, known := []kafka.BrokerAddress{}, []kafka.BrokerAddress{}
 	for _, b := range k.controller.Brokers() {
+		a := kafka.BrokerAddress{ID: b.ID, Host: b.Host, Port: b.Port}
+		known = append(known, a)
 		if !b.Fenced {
-			live = append(live, kafka.BrokerAddress{ID: b.ID, Host: b.Host, Port: b.Port})
+			live = append(live, a)
 		}
 	}
 	k.live.Store(&live)
+	k.known.Store(&known)
 }
 
 func (k *controllerProcess) connect(to replica.ID) *kafka.Conn {
@@ -165,7 +169,7 @@ func (k *controllerProcess) connect(to replica.ID) *kafka.Conn {
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			address := k.config.Peers[control.NodeID(to)]
 			if address == "" {
-				for _, a := range *k.live.Load() {
+				for _, a := range *k.known.Load() {
 					if a.ID == to {
 						address = net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
 					}
