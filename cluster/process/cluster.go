@@ -403,9 +403,6 @@ func (k *Cluster) Close(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	for _, g := range k.gates {
-		g.set(false) // who waits in front of a cut link goes on, and finds it closed
-	}
 	for _, l := range k.links {
 		l.close()
 	}
