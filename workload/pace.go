@@ -1,0 +1,72 @@
+package workload
+
+import (
+	"context"
+	"time"
+)
+
+// pace spreads the operations of one client evenly over time. What a slow operation delayed is not made up for: the rate is a
+// bound.
+type pace struct {
+	every time.Duration // 0: no bound
+	next  time.Time
+}
+
+// newPace is that of client i: clients take turns.
+func newPace(c *Config, start time.Time, i int) pace {
+	if c.Rate == 0 {
+		return pace{}
+	}
+	every := time.Duration(float64(c.Clients) / c.Rate * float64(time.Second))
+	return pace{every: every, next: start.Add(every / time.Duration(c.Clients) * time.Duration(i))}
+}
+
+// wait returns true when it is time for the next operation, and false when there will be none: ctx has ended, or it is until.
+func (p *pace) wait(ctx context.Context, until time.Time) bool {
+	if p.every > 0 {
+		if !until.IsZero() && p.next.After(until) {
+			p.next = until
+		}
+		if !sleep(ctx, time.Until(p.next)) {
+			return false
+		}
+		if now := time.Now(); p.next.Before(now.Add(-p.every)) {
+			p.next = now
+		}
+		p.next = p.next.Add(p.every)
+	}
+	return ctx.Err() == nil && (until.IsZero() || time.Now().Before(until))
+}
+
+// The pauses after operations that failed at once: without them, clients of a partition that nobody leads would write thousands of
+// failures a second into the history.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
+
+// pause grows from one failure to the next.
+type pause struct{ last time.Duration }
+
+func (p *pause) reset() { p.last = 0 }
+
+// longer waits, twice as long as the last time.
+func (p *pause) longer(ctx context.Context) {
+	p.last = min(max(2*p.last, firstPause), lastPause)
+	sleep(ctx, p.last)
+}
+
+// sleep returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,162 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tidemark/checker/history"
+)
+
+// ErrNotReady is wrapped by the error about a cluster that does not know the workload's topics.
+var ErrNotReady = errors.New("cluster is not ready for the workload")
+
+// readyTimeout is how long a cluster may take until some broker knows every partition.
+const readyTimeout = 10 * time.Second
+
+// Run asks a cluster and records what is asked and answered in sink, until the configuration's time is over or ctx ends; both are
+// ordinary ends. When ctx ends, operations that run are broken off: their outcomes are unknown.
+//
+// A produce is answered for certain with an error if its code is one that Kafka gives only before it appends, or if the answer's
+// error message (Produce v8) begins with "refused before append", which Tidemark's own broker writes where the code leaves it open.
+//
+// An error is one of the configuration, one of the sink, or that the cluster did not get ready; that operations fail, even all of
+// them, is none. What was recorded until then is whole. The stats are never nil.
+func Run(ctx context.Context, c Config, d Dialer, sink history.Sink) (*Stats, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return c.Stats, err
+	}
+	r := newRoutes(d, c.partitions(), c.Stats)
+	if err := ready(ctx, &c, r); err != nil {
+		return c.Stats, err
+	}
+	group, running := errgroup.WithContext(ctx)
+	start := time.Now()
+	for i := range c.Clients {
+		w := newWorker(running, &c, r, sink, i, start)
+		group.Go(w.run)
+	}
+	return c.Stats, watched(c.Stats, start, group.Wait)
+}
+
+// watched ends a second of the stats every second until wait returns, and then the rest of the last one.
+func watched(s *Stats, start time.Time, wait func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			s.tick(time.Since(start).Truncate(time.Second))
+		case err := <-done:
+			s.tick(time.Since(start))
+			return err
+		}
+	}
+}
+
+// ready waits until every partition is known, though it need not have a leader.
+func ready(ctx context.Context, c *Config, r *routes) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	cl := newClient(ctx, c, r)
+	cl.become(c.FirstProcess)
+	defer cl.close()
+	for wait := (pause{}); ; {
+		last := r.refresh(cl, r.now.Load())
+		missing := r.missing()
+		if last == nil && len(missing) == 0 {
+			return nil
+		}
+		wait.longer(ctx)
+		if ctx.Err() == nil {
+			continue
+		}
+		if last == nil || errors.Is(last, ctx.Err()) {
+			last = fmt.Errorf("no broker knows %s", strings.Join(missing, ", "))
+		}
+		return fmt.Errorf("%w: %w (%w)", ErrNotReady, last, context.Cause(ctx))
+	}
+}
+
+// worker is one client at work.
+type worker struct {
+	config    *Config
+	client    *client
+	record    *recorder
+	generator *Generator
+	pace      pace
+	pause     pause
+	until     time.Time // zero: as long as the context lasts
+	acks      int16
+}
+
+func newWorker(ctx context.Context, c *Config, r *routes, sink history.Sink, i int, start time.Time) *worker {
+	w := &worker{config: c, client: newClient(ctx, c, r), record: newRecorder(sink, c, i), acks: acksOnWire[c.Acks],
+		pace: newPace(c, start, i)}
+	if c.Time > 0 {
+		w.until = start.Add(c.Time)
+	}
+	w.become()
+	return w
+}
+
+// become goes on as another process.
+func (w *worker) become() {
+	w.client.become(w.record.process)
+	w.generator = newGenerator(w.config, w.record.process)
+}
+
+func (w *worker) run() error {
+	defer w.client.close()
+	for w.pace.wait(w.client.ctx, w.until) {
+		op := w.generator.Next()
+		if err := w.attempt(&op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attempt makes one attempt of one operation, and writes it down.
+func (w *worker) attempt(op *Operation) error {
+	seen := w.client.routes.now.Load()
+	node := w.client.routes.node(op)
+	p := &w.client.routes.partitions[op.Partition]
+	if err := w.record.invoke(asked(op, p, node, w.acks)); err != nil {
+		return err
+	}
+	start := time.Now()
+	a, stale := w.client.do(op, node)
+	w.config.Stats.count(op.Type, len(op.Values), &a, time.Since(start))
+	retired, err := w.record.returned(a.Kind, answered(op, p, node, &a))
+	if err != nil {
+		return err
+	}
+	if retired {
+		w.become()
+	} else {
+		w.generator.Learn(*op, a)
+	}
+	switch {
+	case op.Follower:
+		// Whether it can be read from says nothing about who leads.
+	case a.Kind == history.OK:
+		w.pause.reset()
+	case a.OutOfRange:
+	default:
+		if stale {
+			_ = w.client.routes.refresh(w.client, seen) // if nobody can tell, the next attempt shows it
+		}
+		if a.Kind == history.Fail {
+			w.pause.longer(w.client.ctx)
+		}
+	}
+	return nil
+}
