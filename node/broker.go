@@ -70,7 +70,7 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 	if c.Advertise == "" {
 		c.Advertise = listener.Addr().String()
 	}
-	b := &brokerProcess{config: c, disk: disk, learned: -1}
+	b := &brokerProcess{config: c, disk: disk, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
 	recovered, err := b.recover()
 	if err != nil {
 		return errors.Join(fmt.Errorf("broker %d: %w", c.ID, err), listener.Close())
@@ -92,8 +92,9 @@ type brokerProcess struct {
 	producers atomic.Int64
 
 	mu        sync.Mutex
-	version   int64 // of addresses
-	addresses []kafka.BrokerAddress
+	version   int64                              // of addresses
+	addresses []kafka.BrokerAddress              // of live brokers: what clients are told of
+	book      map[replica.ID]kafka.BrokerAddress // of every broker that was ever live: whom cores may still ask
 }
 
 // recover plays a power failure, if one was asked for, and opens what is on the disk.
@@ -283,10 +284,8 @@ func (b *brokerProcess) address(to replica.ID) (string, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, a := range b.addresses {
-		if a.ID == to {
-			return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))), nil
-		}
+	if a, ok := b.book[to]; ok {
+		return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))), nil
 	}
 	return "", fmt.Errorf("the address of broker %s is not known", to)
 }
@@ -343,6 +342,9 @@ func (b *brokerProcess) Learn(version int64, brokers []kafka.BrokerAddress) {
 	defer b.mu.Unlock()
 	if version >= b.version || b.addresses == nil {
 		b.version, b.addresses = version, brokers
+		for _, a := range brokers {
+			b.book[a.ID] = a
+		}
 	}
 	if t := b.topology.Load(); t != nil {
 		updated := *t
