@@ -196,19 +196,19 @@ func (h *Host) View(now replica.Time) View {
 		}
 	} else {
 		digest.Write(h.ruler.AppendState(nil))
-		v.Records, v.Brokers = ControllerViews(h.ruler)
+		v.Records, v.Brokers = Views(h.ruler.Views(), h.ruler.Brokers())
 	}
 	v.State = fmt.Sprintf("%016x", digest.Sum64())
 	return v
 }
 
-// ControllerViews is how the controller's records and brokers look.
-func ControllerViews(k *controller.Controller) (records []RecordView, brokers []BrokerView) {
-	for _, r := range k.Views() {
+// Views are the controller's records and brokers for a harness.
+func Views(parts []controller.View, known []controller.BrokerView) (records []RecordView, brokers []BrokerView) {
+	for _, r := range parts {
 		records = append(records, RecordView{Partition: r.Partition.String(), Created: r.Created, Replicas: nodes(r.Replicas), Leader: NodeID(r.Leader),
 			LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: nodes(r.ISR), ELR: nodes(r.ELR)})
 	}
-	for _, b := range k.Brokers() {
+	for _, b := range known {
 		brokers = append(brokers, BrokerView{Node: NodeID(b.ID), Epoch: b.Epoch, Fenced: b.Fenced, Host: b.Host, Port: b.Port})
 	}
 	return records, brokers

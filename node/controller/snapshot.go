@@ -64,3 +64,19 @@ func Restore(c Config, now replica.Time, data []byte) (*Controller, error) {
 	k.version, k.number, k.brokers, k.parts = s.Version, s.Number, s.Brokers, s.Records
 	return k, nil
 }
+
+// Peek shows what a snapshot says, without a controller.
+func Peek(data []byte) ([]View, []BrokerView, error) {
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, nil, fmt.Errorf("controller snapshot: %w", err)
+	}
+	if len(s.Created) != len(s.Records) {
+		return nil, nil, fmt.Errorf("controller snapshot: %d partitions, %d of them known to be created or not", len(s.Records), len(s.Created))
+	}
+	for i, r := range s.Records {
+		r.created = s.Created[i]
+	}
+	k := &Controller{parts: s.Records, brokers: s.Brokers}
+	return k.Views(), k.Brokers(), nil
+}
