@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,12 @@ func pause(t *testing.T, open Open) {
 	f.produce("m1")
 	f.keeps(next)
 	f.silent(waiting, "the broker is frozen")
+
+	// Who gives up a command that it does not answer can give it the next one later.
+	short, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := f.Control(short, leader, control.Command{Do: control.Look})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// It goes on where it was, answers, learns that it was deposed, and follows.
 	for range 2 {

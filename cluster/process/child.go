@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,12 +24,15 @@ import (
 
 // child is one node's process.
 type child struct {
-	cmd      *exec.Cmd
-	stdin    io.WriteCloser
-	ready    node.Ready
-	commands *control.Client
-	ended    chan struct{} // closed when the process is gone and its output read
-	err      error         // how it ended; read after ended
+	cmd   *exec.Cmd
+	dir   string
+	stdin io.WriteCloser
+	ready node.Ready
+	ended chan struct{} // closed when the process is gone and its output read
+	err   error         // how it ended; read after ended
+
+	mu       sync.Mutex
+	commands *control.Client // nil: to be connected again
 }
 
 // readyWithin is how long a process may take from start to its first line.
@@ -44,7 +48,7 @@ func startChild(ctx context.Context, binary, dir string, args []string, events f
 		return nil, err
 	}
 	defer log.Close()
-	c := &child{cmd: exec.Command(binary, args...), ended: make(chan struct{})}
+	c := &child{cmd: exec.Command(binary, args...), dir: dir, ended: make(chan struct{})}
 	c.cmd.Stderr = log
 	// A signal to the harness's process group, as Ctrl-C sends it, is not for the nodes: the harness ends them itself.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -74,19 +78,86 @@ func startChild(ctx context.Context, binary, dir string, args []string, events f
 	select {
 	case c.ready = <-ready:
 	case <-c.ended:
-		return nil, fmt.Errorf("it ended at once (%v): %s", c.err, lastLine(node.LogPath(dir)))
+		return nil, fmt.Errorf("it ended at once: %s", c.lastWords())
 	case <-ctx.Done():
 		c.kill()
+		if parent := context.Cause(ctx); !errors.Is(parent, context.DeadlineExceeded) {
+			return nil, parent
+		}
 		return nil, fmt.Errorf("it was not ready in %s: %s", readyWithin, lastLine(node.LogPath(dir)))
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", c.ready.Control)
-	if err != nil {
+	if _, err := c.connect(ctx); err != nil {
 		c.kill()
 		return nil, err
 	}
-	c.commands = control.NewClient(conn)
 	return c, nil
+}
+
+// connect gives the connection for commands, and makes one if there is none.
+func (c *child) connect(ctx context.Context) (*control.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commands == nil {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", c.ready.Control)
+		if err != nil {
+			return nil, err
+		}
+		c.commands = control.NewClient(conn)
+	}
+	return c.commands, nil
+}
+
+// disconnect closes the connection for commands, if it still is that one; nil: whichever it is.
+func (c *child) disconnect(which *control.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commands != nil && (which == nil || which == c.commands) {
+		_ = c.commands.Close()
+		c.commands = nil
+	}
+}
+
+// do gives a command. A command that was given up, because the process is frozen, costs its connection; the next one makes
+// another.
+func (c *child) do(ctx context.Context, command control.Command) (control.Reply, error) {
+	commands, err := c.connect(ctx)
+	if err != nil {
+		return control.Reply{}, err
+	}
+	reply, err := commands.Do(ctx, command)
+	if err != nil {
+		c.disconnect(commands)
+	}
+	return reply, err
+}
+
+// hasEnded says whether the process is gone.
+func (c *child) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// endsWithin is how long a process may take to be gone after its connection for commands ended.
+const endsWithin = time.Second
+
+// isEnding says whether the process is gone, or is about to.
+func (c *child) isEnding() bool {
+	select {
+	case <-c.ended:
+		return true
+	case <-time.After(endsWithin):
+		return false
+	}
+}
+
+// lastWords is how the process ended and what it wrote last. It has ended.
+func (c *child) lastWords() string {
+	return fmt.Sprintf("%s: %s", c.cmd.ProcessState, lastLine(node.LogPath(c.dir)))
 }
 
 // readLines reads a node's standard output to its end.
@@ -98,6 +169,9 @@ func readLines(r io.Reader, ready chan<- node.Ready, events func(control.Event))
 		if err == nil && json.Unmarshal(data, &line) == nil {
 			switch {
 			case line.Ready != nil:
+				for _, e := range line.Ready.Recovered {
+					events(e) // what was found comes before all that follows from it
+				}
 				ready <- *line.Ready
 			case line.Event != nil:
 				events(*line.Event)
@@ -121,9 +195,7 @@ func lastLine(path string) string {
 
 // kill ends the process at once and waits for its end.
 func (c *child) kill() {
-	if c.commands != nil {
-		_ = c.commands.Close()
-	}
+	c.disconnect(nil)
 	_ = c.cmd.Process.Kill()
 	<-c.ended
 	_ = c.stdin.Close()
@@ -135,7 +207,7 @@ func (c *child) stop(ctx context.Context) error {
 	_ = c.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-c.ended:
-		_ = c.commands.Close()
+		c.disconnect(nil)
 		_ = c.stdin.Close()
 		return c.err
 	case <-ctx.Done():

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"tidemark/checker/history"
@@ -28,10 +28,12 @@ type Cluster struct {
 	gates  map[cluster.Link]*gate
 	ports  map[cluster.NodeID]string // without links: where each node listens
 
+	nodes map[cluster.NodeID]*member
+
 	mu     sync.Mutex
-	nodes  map[cluster.NodeID]*member
 	cut    []cluster.Link
 	closed bool
+	close  sync.Once
 
 	events  chan control.Event
 	stopped chan struct{} // closed by Close: events are no longer wanted
@@ -44,7 +46,6 @@ type member struct {
 	child  *child     // nil: down
 	starts int32
 	cut    map[string]schedule.Cut // of a power failure before the next start; nil: none
-	paused bool
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)
@@ -56,8 +57,10 @@ func Open(ctx context.Context, c cluster.Config) (*Cluster, error) {
 		return nil, err
 	}
 	k := &Cluster{config: c, binary: path, ids: slices.Clone(c.Brokers), links: map[cluster.Link]*link{}, gates: map[cluster.Link]*gate{},
-		nodes: map[cluster.NodeID]*member{control.Controller: {}}, events: make(chan control.Event, 1024), stopped: make(chan struct{})}
+		nodes: map[cluster.NodeID]*member{control.Controller: {}}, stopped: make(chan struct{})}
 	slices.Sort(k.ids)
+	// Nobody reads before Open returns: what every replica reports at its start has to fit.
+	k.events = make(chan control.Event, roomForEvents+len(k.ids)*partitions(c.Topics))
 	for _, n := range k.ids {
 		k.nodes[n] = &member{}
 	}
@@ -65,6 +68,16 @@ func Open(ctx context.Context, c cluster.Config) (*Cluster, error) {
 		return nil, errors.Join(err, k.Close(context.WithoutCancel(ctx)))
 	}
 	return k, nil
+}
+
+const roomForEvents = 1024
+
+func partitions(topics []node.Topic) int {
+	n := 0
+	for _, t := range topics {
+		n += len(t.Partitions)
+	}
+	return n
 }
 
 func (k *Cluster) open(ctx context.Context) error {
@@ -92,10 +105,8 @@ func (k *Cluster) wire() error {
 			if err != nil {
 				return err
 			}
+			defer l.Close() // not before all are chosen: a port that is free again is given out again
 			k.ports[n] = l.Addr().String()
-			if err := l.Close(); err != nil {
-				return err
-			}
 		}
 		return nil
 	}
@@ -185,7 +196,7 @@ func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.child != nil {
-		return nil, nil
+		return nil, k.alive(n, m)
 	}
 	k.mu.Lock()
 	closed := k.closed
@@ -206,16 +217,31 @@ func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event,
 		<-c.ended
 		k.readers.Done()
 	}()
-	m.child, m.cut, m.paused = c, nil, false
+	m.child, m.cut = c, nil
+	k.lead(n, c.ready.Listen)
+	return c.ready.Recovered, nil
+}
+
+// lead has the links to a node lead to where it listens; "": nowhere.
+func (k *Cluster) lead(n cluster.NodeID, address string) {
 	for at, l := range k.links {
 		if at.To == n {
-			l.leadTo(c.ready.Listen)
+			l.leadTo(address)
 		}
 	}
-	for _, e := range c.ready.Recovered {
-		k.tell(e)
+}
+
+// alive says so if a process that nobody stopped has ended all the same, once: it is down from then on. A node that dies is
+// nothing that a run can go on after as if it had been asked for.
+func (k *Cluster) alive(n cluster.NodeID, m *member) error {
+	if !m.child.hasEnded() {
+		return nil
 	}
-	return c.ready.Recovered, nil
+	c := m.child
+	m.child = nil
+	c.kill()
+	k.lead(n, "")
+	return fmt.Errorf("%s has ended by itself: %s", nodeName(n), c.lastWords())
 }
 
 // anyPort is a port of the system's choice: the nodes, and the links in front of them, are reached on this machine only.
@@ -271,12 +297,11 @@ func (k *Cluster) Stop(ctx context.Context, n cluster.NodeID, how cluster.How, c
 	if c == nil {
 		return cluster.Measured("process", "already down"), nil
 	}
-	m.child = nil
-	for at, l := range k.links {
-		if at.To == n {
-			l.leadTo("")
-		}
+	if err := k.alive(n, m); err != nil {
+		return cluster.Evidence{}, err
 	}
+	m.child = nil
+	defer k.lead(n, "")
 	if how == cluster.Clean {
 		ctx, cancel := context.WithTimeout(ctx, stopWithin)
 		defer cancel()
@@ -286,25 +311,29 @@ func (k *Cluster) Stop(ctx context.Context, n cluster.NodeID, how cluster.How, c
 	} else {
 		c.kill()
 	}
-	return k.gone(ctx, c), nil
+	return gone(ctx, c, how), nil
 }
 
-// gone measures that a process has ended and that nobody listens where it did.
-func (k *Cluster) gone(ctx context.Context, c *child) cluster.Evidence {
-	var exit *exec.ExitError
-	how := "exit code 0"
-	if errors.As(c.err, &exit) {
-		how = exit.Error()
-	}
-	e := cluster.Measured("process ended", how)
+// refusedWithin is how long it may take to be refused by a port of this machine.
+const refusedWithin = 2 * time.Second
+
+// gone measures that a process has ended as it was to end, and that nobody listens where it did.
+func gone(ctx context.Context, c *child, how cluster.How) cluster.Evidence {
+	e := cluster.Measured("process ended", c.cmd.ProcessState.String())
+	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	killed := status.Signaled() && status.Signal() == syscall.SIGKILL
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedWithin)
+	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", c.ready.Listen)
+	answer := "accepted"
 	if err == nil {
 		_ = conn.Close()
-		e.Proven = false
-		return e
+	} else {
+		answer = err.Error()
 	}
-	e.Measured = append(e.Measured, history.Measurement{Name: "connect to its port", Value: err.Error()})
+	e.Measured = append(e.Measured, history.Measurement{Name: "connect to its port", Value: answer})
+	e.Proven = killed == (how != cluster.Clean) && errors.Is(err, syscall.ECONNREFUSED)
 	return e
 }
 
@@ -322,11 +351,10 @@ func (k *Cluster) Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster
 		}
 		return cluster.Evidence{Proven: true}, nil
 	}
-	e, err := m.child.pause(ctx, on)
-	if err == nil {
-		m.paused = on
+	if err := k.alive(n, m); err != nil {
+		return cluster.Evidence{}, err
 	}
-	return e, err
+	return m.child.pause(ctx, on)
 }
 
 // Links cuts the links named and opens all others. The evidence counts the bytes that the links cut until now have held.
@@ -374,20 +402,24 @@ func (k *Cluster) Control(ctx context.Context, n cluster.NodeID, c control.Comma
 	if child == nil {
 		return control.Reply{}, fmt.Errorf("%s is down", nodeName(n))
 	}
-	reply, err := child.commands.Do(ctx, c)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", nodeName(n), err)
+	reply, err := child.do(ctx, c)
+	switch {
+	case err == nil:
+		return reply, nil
+	case ctx.Err() == nil && child.isEnding():
+		err = fmt.Errorf("%w; the process has ended: %s", err, child.lastWords())
 	}
-	return reply, err
+	return reply, fmt.Errorf("%s: %w", nodeName(n), err)
 }
 
 // Close ends every process and every link. The folder of the run stays.
-func (k *Cluster) Close(ctx context.Context) error {
+func (k *Cluster) Close(context.Context) error {
+	k.close.Do(k.end)
+	return nil
+}
+
+func (k *Cluster) end() {
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return nil
-	}
 	k.closed = true
 	k.mu.Unlock()
 	close(k.stopped)
@@ -408,5 +440,4 @@ func (k *Cluster) Close(ctx context.Context) error {
 	}
 	k.readers.Wait()
 	close(k.events)
-	return nil
 }
