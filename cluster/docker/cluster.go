@@ -207,11 +207,9 @@ func (k *Cluster) args(m *member) []string {
 	return append([]string{"node"}, c.Args(k.ids)...)
 }
 
-// peers is where a node reaches brokers, if not where those advertise.
+// peers is where a node reaches brokers: what they advertise is for clients, and the controller needs the address of one that
+// it has fenced as well.
 func (k *Cluster) peers(m *member) map[control.NodeID]string {
-	if k.pool.place.direct {
-		return nil
-	}
 	peers := map[control.NodeID]string{}
 	for _, n := range k.ids {
 		if n != m.id {

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,12 +18,14 @@ type links struct {
 	mu sync.Mutex
 	// cut are the links whose rules each node's sandbox has, in the order of the rules.
 	cut map[cluster.NodeID][]cluster.Link
-	// asked are the links that were asked for last, in that order.
-	asked []cluster.Link
+	// asked are the links that were asked for last, in that order, and dropped is what each has dropped since it was cut,
+	// but for what its rule in force has counted.
+	asked   []cluster.Link
+	dropped map[cluster.Link]uint64
 }
 
 // Links cuts the links named and opens all others, in every sandbox at once. The evidence counts the packets that the
-// rules in force until now have dropped.
+// links cut until now have dropped since they were.
 func (k *Cluster) Links(ctx context.Context, cut []cluster.Link) (cluster.Evidence, error) {
 	wanted := map[cluster.NodeID][]cluster.Link{}
 	for _, l := range cut {
@@ -36,6 +39,7 @@ func (k *Cluster) Links(ctx context.Context, cut []cluster.Link) (cluster.Eviden
 	defer k.links.mu.Unlock()
 	var mu sync.Mutex
 	dropped := map[cluster.Link]uint64{}
+	maps.Copy(dropped, k.links.dropped)
 	inForce := map[cluster.NodeID][]cluster.Link{}
 	err := k.each(func(m *member) error {
 		counters, err := m.sandbox.rules.Replace(ctx, k.rules(wanted[m.id]))
@@ -59,11 +63,13 @@ func (k *Cluster) Links(ctx context.Context, cut []cluster.Link) (cluster.Eviden
 		e.Proven = e.Proven || dropped[l] > 0
 		e.Measured = append(e.Measured, history.Measurement{Name: fmt.Sprintf("packets dropped from %s to %s", linkEnd(l.From), linkEnd(l.To)), Value: fmt.Sprint(dropped[l])})
 	}
-	k.links.cut = inForce
-	if err == nil {
-		k.links.asked = slices.Clone(cut)
+	k.links.cut, k.links.dropped = inForce, dropped
+	if err != nil {
+		return e, err
 	}
-	return e, err
+	maps.DeleteFunc(dropped, func(l cluster.Link, _ uint64) bool { return !slices.Contains(cut, l) })
+	k.links.asked = slices.Clone(cut)
+	return e, nil
 }
 
 // guard is the node in whose sandbox a link is cut: the receiver, since what is dropped there looks to the sender's kernel

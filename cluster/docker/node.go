@@ -97,8 +97,11 @@ func (n *nodeContainer) kill(ctx context.Context) (nodeState, error) {
 }
 
 // stop asks the node's process to end with SIGTERM, kills it when the time is up, and returns when it is dead and its
-// output passed on.
+// output passed on. A paused one has to go on for that.
 func (n *nodeContainer) stop(ctx context.Context, grace time.Duration) (nodeState, error) {
+	if _, err := n.pause(ctx, false); err != nil {
+		return nodeState{}, err
+	}
 	seconds := int((grace + time.Second - 1) / time.Second)
 	return n.end(ctx, "stop", func() error { return n.c.ContainerStop(ctx, n.id, container.StopOptions{Timeout: &seconds}) })
 }
