@@ -17,11 +17,14 @@ const (
 	wholeLog = 256 << 10
 	// emptyReads is how often in a row a broker may give nothing where it says that there is something.
 	emptyReads = 3
+	// patience is for how many timeouts a log may be out of reach before it is given up.
+	patience = 5
 )
 
 // FinalReads reads every partition from its leader, from the first offset up to the high watermark, and records the reads as the
 // authoritative ones, as a process that nobody else may have used. It is for a cluster that has come to rest; then it reads
-// each log once, in pieces. What fails is recorded too, and tried again until ctx ends, which is an error that wraps [ErrIncomplete].
+// each log once, in pieces. What fails is recorded too, and tried again until nothing was answered for five times Timeout. Then the
+// partition is left, the others are read, and the error, which wraps [ErrIncomplete], names each that was left.
 //
 // Of the configuration it uses Topics, ValueSize and Timeout.
 func FinalReads(ctx context.Context, c Config, d Dialer, sink history.Sink, process int64) error {
@@ -31,12 +34,15 @@ func FinalReads(ctx context.Context, c Config, d Dialer, sink history.Sink, proc
 	}
 	defer r.client.close()
 	record := newRecorder(sink, r.config, 0)
+	var incomplete error
 	for i := range r.routes.partitions {
-		if err := r.final(record, i); err != nil {
-			return err
+		err := r.final(record, i)
+		incomplete = errors.Join(incomplete, err)
+		if err != nil && !errors.Is(err, ErrIncomplete) || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return incomplete
 }
 
 // Dump reads the log of one replica up to its log end offset, also what is not committed, in whatever role the replica is. It is
@@ -44,8 +50,8 @@ func FinalReads(ctx context.Context, c Config, d Dialer, sink history.Sink, proc
 // which Kafka's protocol does not tell, and records the whole as a replica event.
 //
 // It reads as Kafka's debugging consumer (Fetch with replica id -2), and asks Tidemark's own broker for the log end offset
-// (ListOffsets with timestamp -3 of that consumer). What fails is tried again until ctx ends, which is an error that wraps
-// [ErrIncomplete]; so is that the log became shorter while it was read.
+// (ListOffsets with timestamp -3 of that consumer). What fails is tried again until nothing was answered for five times Timeout. That,
+// and that the log became shorter while it was read, is an error that wraps [ErrIncomplete].
 func Dump(ctx context.Context, c Config, d Dialer, node int32, topic string, index int32) (*history.Replica, error) {
 	r, err := newReader(ctx, c, d, 0)
 	if err != nil {
@@ -78,16 +84,21 @@ func newReader(ctx context.Context, c Config, d Dialer, process int64) (*reader,
 	return &reader{config: &c, routes: routes, client: cl}, nil
 }
 
-// persist makes attempts until one is answered, or cannot be answered better by trying again.
+// persist makes attempts until one is answered, cannot be answered better by trying again, or there is no patience left.
 func (r *reader) persist(place int, attempt func(deadline time.Time) (Answer, error)) (Answer, error) {
+	ctx, name := r.client.ctx, r.routes.partitions[place].name
+	giveUp := time.Now().Add(patience * r.config.Timeout)
 	for wait := (pause{}); ; {
 		a, err := attempt(time.Now().Add(r.config.Timeout))
 		if err != nil || a.Kind == history.OK || a.OutOfRange {
 			return a, err
 		}
-		wait.longer(r.client.ctx)
-		if r.client.ctx.Err() != nil {
-			return a, fmt.Errorf("%w: %s: %s (%w)", ErrIncomplete, r.routes.partitions[place].name, a.Error, context.Cause(r.client.ctx))
+		wait.longer(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return a, fmt.Errorf("%w: %s: %s (%w)", ErrIncomplete, name, a.Error, context.Cause(ctx))
+		case time.Now().After(giveUp):
+			return a, fmt.Errorf("%w: %s: %s, for %s", ErrIncomplete, name, a.Error, patience*r.config.Timeout)
 		}
 	}
 }

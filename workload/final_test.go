@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,16 +97,39 @@ func TestFinalReadsAreTriedAgain(t *testing.T) {
 	assert.Len(t, got.final["orders-0"], int(cluster.logs[replica.Partition{Topic: "orders"}].end()))
 }
 
-func TestFinalReadsEndWithTheirContext(t *testing.T) {
+// A partition that nobody leads is left after a while, and the others are read.
+func TestFinalReadsLeaveWhatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
-		defer cancel()
 		d := &scripted{brokers: []int32{1}, serve: metadataFrom(
-			func(int32) *kmsg.MetadataResponse { return metadata(told{nobody, 3, []int32{1}}) }, nil)}
-		err := FinalReads(ctx, Config{Topics: []history.Topic{orders(1)}}, d, &history.Memory{}, 0)
+			func(int32) *kmsg.MetadataResponse {
+				return metadata(told{nobody, 3, []int32{1}}, told{1, 3, []int32{1}}, told{nobody, 3, []int32{1}})
+			},
+			func(p *peer, r *request) {
+				resp := r.respond(0, nil)
+				if l, ok := resp.(*kmsg.ListOffsetsResponse); ok {
+					l.Topics[0].Partitions[0].Offset = 0 // the earliest
+				}
+				p.answer(r, resp)
+			})}
+		var sink history.Memory
+		c := Config{Topics: []history.Topic{orders(3)}}
+		start := time.Now()
+		err := FinalReads(t.Context(), c, d, &sink, 0)
+		assert.ErrorIs(t, err, ErrIncomplete)
+		assert.ErrorContains(t, err, "orders-0: no leader known, for 10s")
+		assert.ErrorContains(t, err, "orders-2: no leader known")
+		assert.InDelta(t, 2*patience*defaultTimeout, time.Since(start), float64(time.Second))
+		last := sink.Events()[len(sink.Events())-1]
+		assert.Equal(t, "orders-1", last.Op.Partition)
+		assert.Equal(t, history.OK, last.Kind)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		err = FinalReads(ctx, c, d, &sink, 1)
 		assert.ErrorIs(t, err, ErrIncomplete)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorContains(t, err, "orders-0: no leader known")
+		assert.Equal(t, time.Second, time.Since(start), "no patience when all is over")
 	})
 }
 
@@ -193,11 +217,9 @@ func TestDumpsOfWhatIsNotThere(t *testing.T) {
 	assert.ErrorIs(t, err, ErrConfig)
 	assert.ErrorContains(t, err, "orders-1")
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
-		defer cancel()
 		d := &scripted{brokers: []int32{1}, dial: func(context.Context, int32) error { return errRefused }}
-		_, err := Dump(ctx, Config{Topics: []history.Topic{orders(1)}}, d, 1, "orders", 0)
+		_, err := Dump(t.Context(), Config{Topics: []history.Topic{orders(1)}}, d, 1, "orders", 0)
 		assert.ErrorIs(t, err, ErrIncomplete)
-		assert.ErrorContains(t, err, "cannot connect")
+		assert.ErrorContains(t, err, "orders-0: cannot connect, for 10s")
 	})
 }

@@ -252,7 +252,7 @@ func (w *ordinary) poll(consumer *kgo.Client, p *partition, at *kgo.EpochOffset)
 			first = f.FetchPartition
 		}
 	})
-	switch err, loss := pollError(fetches); {
+	switch loss, err := pollError(fetches); {
 	case loss != nil:
 		// Records may have come with it already, from where the log goes on now. They are asked for again.
 		a.Error = fmt.Sprintf("log has lost offsets %d to %d", loss.ResetTo, loss.ConsumedTo)
@@ -272,15 +272,15 @@ func (w *ordinary) poll(consumer *kgo.Client, p *partition, at *kgo.EpochOffset)
 	return a
 }
 
-// pollError is the last error of a poll, and the loss of data that it tells of, if it does.
-func pollError(fetches kgo.Fetches) (last error, loss *kgo.ErrDataLoss) {
+// pollError is the last error of a poll, and the loss of data among its errors, if there is one.
+func pollError(fetches kgo.Fetches) (loss *kgo.ErrDataLoss, last error) {
 	fetches.EachError(func(_ string, _ int32, err error) {
 		last = err
 		if l, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 			loss = l
 		}
 	})
-	return last, loss
+	return loss, last
 }
 
 // errorName is an error of an ordinary client as a history has it.

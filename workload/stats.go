@@ -17,7 +17,6 @@ type Stats struct {
 	highest                                                           atomic.Int64 // process number, plus one
 
 	mu      sync.Mutex
-	at      time.Duration
 	produce *hdrhistogram.Histogram // answered since the last tick, in microseconds
 	read    *hdrhistogram.Histogram
 	seconds []Second
