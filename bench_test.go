@@ -1,0 +1,75 @@
+package tidemark_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"tidemark"
+	"tidemark/cluster/docker/dockertest"
+	"tidemark/nemesis/schedule"
+	"tidemark/node/rules"
+)
+
+// BenchmarkRun measures how many mixed operations a second are recorded, with three brokers, a topic of four partitions with
+// three replicas, acks=all, and no faults. Each iteration is a run of five seconds:
+//
+//	go test -run '^$' -bench Run -benchtime 1x .
+func BenchmarkRun(b *testing.B) {
+	for _, where := range []struct {
+		name   string
+		on     tidemark.Backend
+		direct bool
+	}{{"process/direct", tidemark.OnProcess, true}, {"process/links", tidemark.OnProcess, false}, {"docker", tidemark.OnDocker, false}} {
+		for _, clients := range []int{10, 40, 100} {
+			b.Run(fmt.Sprintf("%s/%d_clients", where.name, clients), func(b *testing.B) {
+				if where.on == tidemark.OnDocker {
+					dockertest.Engine(b)
+				}
+				var operations int64
+				var lasted time.Duration
+				for b.Loop() {
+					r, err := tidemark.Run(context.Background(), tidemark.RunConfig{On: where.on, Direct: where.direct, Topics: []string{"orders:4:3"},
+						Clients: clients, Time: 5 * time.Second, Seed: 1, Root: b.TempDir()})
+					require.NoError(b, err)
+					operations += r.Workload.Operations()
+					lasted += r.Lasted
+				}
+				b.ReportMetric(float64(operations)/lasted.Seconds(), "operations/s")
+			})
+		}
+	}
+}
+
+// BenchmarkReproduce measures the seconds of one schedule, from the start of its cluster to its verdict:
+//
+//	go test -run '^$' -bench Reproduce -benchtime 3x .
+func BenchmarkReproduce(b *testing.B) {
+	for _, on := range []tidemark.Backend{tidemark.OnSim, tidemark.OnProcess, tidemark.OnDocker} {
+		for _, name := range schedule.KIP101() {
+			b.Run(fmt.Sprintf("%s/%s", on, name), func(b *testing.B) {
+				if on == tidemark.OnDocker {
+					dockertest.Engine(b)
+				}
+				f, err := schedule.Find(name)
+				require.NoError(b, err)
+				var seconds float64
+				cells := 0
+				for b.Loop() {
+					done, err := tidemark.Reproduce(context.Background(), tidemark.ReproduceConfig{Schedules: []*schedule.File{f},
+						Columns: tidemark.Columns(rules.HW, rules.KIP101, rules.KIP320), On: on, Root: b.TempDir()})
+					require.NoError(b, err)
+					for _, c := range done {
+						require.True(b, c.OK, c.Why)
+						seconds += c.Seconds
+						cells++
+					}
+				}
+				b.ReportMetric(seconds/float64(cells), "s/schedule")
+			})
+		}
+	}
+}
