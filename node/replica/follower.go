@@ -26,6 +26,18 @@ type asked struct {
 	maxRecords  int32
 }
 
+func (f following) appendState(now Time, b []byte) []byte {
+	b = fmt.Appendf(b, "truncating=%t stuck=%t poll=", f.truncating, f.stuck)
+	b = appendDue(b, now, f.pollAt)
+	if f.outOfRange {
+		b = fmt.Appendf(b, " out of range of a log from %d", f.leaderStart)
+	}
+	if a := f.asked; a.number != 0 {
+		b = fmt.Appendf(b, " asked %s in %d at %d of %d max=%d", a.kind, a.leaderEpoch, a.offset, a.epoch, a.maxRecords)
+	}
+	return append(b, ';')
+}
+
 // follow becomes or stays a follower.
 func (r *Replica) follow(now Time, newEpoch bool, formerLeader ID) {
 	was := r.role

@@ -47,19 +47,29 @@ func (l leading) clone() leading {
 }
 
 func (l leading) appendState(now Time, b []byte) []byte {
-	b = fmt.Appendf(b, "start=%d;", l.epochStart)
+	b = fmt.Appendf(b, "start=%d quiet=%d;", l.epochStart, max(0, l.quietUntil-now))
 	for _, f := range l.remotes {
-		age := Time(-1)
+		caughtUp := Time(-1)
 		if f.caughtUp != never {
-			age = now - f.caughtUp
+			caughtUp = now - f.caughtUp
 		}
-		b = fmt.Appendf(b, "remote %d leo=%d age=%d then=%d epoch=%d;", f.id, f.leo, age, f.leoAtFetch, f.brokerEpoch)
+		b = fmt.Appendf(b, "remote %d leo=%d age=%d told=%d epoch=%d", f.id, f.leo, caughtUp, f.sentHW, f.brokerEpoch)
+		if f.leoAtFetch != NoOffset {
+			b = fmt.Appendf(b, " fetch at %d, %d ago", f.leoAtFetch, now-f.fetchedAt)
+		}
+		b = append(b, ';')
 	}
-	if l.pending != nil {
-		b = fmt.Appendf(b, "pending %v from %d void=%t;", l.pending.isr, l.pending.partitionEpoch, l.pending.void)
+	if p := l.pending; p != nil {
+		b = fmt.Appendf(b, "pending %v from %d void=%t lost=%t again=", p.isr, p.partitionEpoch, p.void, p.number == 0)
+		b = append(appendDue(b, now, p.retryAt), ';')
 	}
 	for _, w := range l.purgatory {
-		b = fmt.Appendf(b, "waiting %d-%d for %d;", w.base, w.end, w.m.From)
+		b = fmt.Appendf(b, "waiting %d-%d of %d for %d until ", w.base, w.end, w.epoch, w.m.From)
+		b = append(appendDue(b, now, w.deadline), ';')
+	}
+	for _, p := range l.parked {
+		b = fmt.Appendf(b, "parked %d at %d for %d bytes until ", p.m.From, p.b.Offset, p.b.MaxBytes)
+		b = append(appendDue(b, now, p.deadline), ';')
 	}
 	return b
 }
@@ -385,7 +395,11 @@ func (r *Replica) leaderDeadline() Time {
 		for i := range r.leading.remotes {
 			f := &r.leading.remotes[i]
 			if slices.Contains(r.isr, f.id) && f.leo != r.log.End() {
-				due = min(due, max(f.caughtUp+r.c.LagMax+1, r.leading.quietUntil))
+				lags := f.caughtUp // it lags already if it never was caught up
+				if lags != never {
+					lags += r.c.LagMax + 1
+				}
+				due = min(due, max(lags, r.leading.quietUntil))
 			}
 		}
 	}

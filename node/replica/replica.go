@@ -253,15 +253,24 @@ func (r *Replica) Clone(l Log) *Replica {
 }
 
 // AppendState appends a canonical form of everything that decides the replica's future, its log excepted: ages instead
-// of times, no numbers of messages, nothing of a role that it does not have.
+// of times, no numbers of messages, nothing of a role that it does not have. Two replicas of one configuration and one log
+// for which it is equal answer equal messages alike, for ever.
 func (r *Replica) AppendState(now Time, b []byte) []byte {
-	b = fmt.Appendf(b, "%s leader=%d/%d/%d hw=%d leo=%d isr=%v replicas=%v brokers=%v own=%d epochs=%v producers=%v;", r.role, r.leader,
-		r.leaderEpoch, r.partitionEpoch, r.hw, r.log.End(), r.isr, r.replicas, r.brokers, r.brokerEpoch, r.epochs, r.producers)
+	b = fmt.Appendf(b, "%s leader=%d/%d/%d version=%d hw=%d leo=%d isr=%v replicas=%v brokers=%v own=%d epochs=%v producers=%v;", r.role, r.leader,
+		r.leaderEpoch, r.partitionEpoch, r.version, r.hw, r.log.End(), r.isr, r.replicas, r.brokers, r.brokerEpoch, r.epochs, r.producers)
 	switch r.role {
 	case RoleLeader:
 		b = r.leading.appendState(now, b)
 	case RoleFollower:
-		b = fmt.Appendf(b, "truncating=%t stuck=%t;", r.following.truncating, r.following.stuck)
+		b = r.following.appendState(now, b)
 	}
 	return b
+}
+
+// appendDue appends how long it is until a deadline: "never", or 0 when it has passed.
+func appendDue(b []byte, now, due Time) []byte {
+	if due == Never {
+		return append(b, "never"...)
+	}
+	return fmt.Appendf(b, "%d", max(0, due-now))
 }

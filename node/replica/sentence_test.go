@@ -118,12 +118,19 @@ func says(body replica.Body) string {
 		}
 		return b.Error.String()
 	case *replica.Fetch:
-		return fmt.Sprintf("from %d%s", b.Offset, current(b.LeaderEpoch))
+		s := fmt.Sprintf("from %d%s", b.Offset, current(b.LeaderEpoch))
+		if b.LastEpoch != replica.NoEpoch {
+			s += fmt.Sprintf(", after epoch %d", b.LastEpoch)
+		}
+		return s
 	case *replica.FetchAnswer:
 		if b.Error != replica.OK {
 			return b.Error.String()
 		}
 		s := fmt.Sprintf("high watermark %d, ", b.HighWatermark)
+		if d := b.Diverging; d != nil {
+			return s + fmt.Sprintf("diverging: epoch %d ends at %d", d.Epoch, d.End)
+		}
 		if len(b.Batches) == 0 {
 			return s + "nothing"
 		}

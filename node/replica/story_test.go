@@ -228,10 +228,10 @@ func (s *story) clientOrPeer(c command) bool {
 		b = &replica.Produce{Acks: acks, Timeout: replica.Time(c.number("timeout", 0)), Batch: replica.Batch{
 			Count: int32(c.number("count", 1)), Producer: c.number("producer", replica.NoProducer), ProducerEpoch: int16(c.number("epoch", 0)),
 			Sequence: int32(c.number("seq", 0)), Data: []byte(c.args[0].Key)}}
-	case "fetch": // N | consumer | debug, offset=K [epoch=E] [broker-epoch=K] [max-wait=T] [max-bytes=K] [from-follower]
+	case "fetch": // N | consumer | debug, offset=K [epoch=E] [after=E] [broker-epoch=K] [max-wait=T] [max-bytes=K] [from-follower]
 		from = s.sender(c)
 		b = &replica.Fetch{Offset: c.number("offset", 0), LeaderEpoch: int32(c.number("epoch", int64(replica.NoEpoch))),
-			BrokerEpoch: c.number("broker-epoch", replica.NoBrokerEpoch), MaxBytes: int32(c.number("max-bytes", 1<<20)),
+			LastEpoch: int32(c.number("after", int64(replica.NoEpoch))), BrokerEpoch: c.number("broker-epoch", replica.NoBrokerEpoch), MaxBytes: int32(c.number("max-bytes", 1<<20)),
 			MaxWait: replica.Time(c.number("max-wait", 0)), Debug: c.args[0].Key == "debug", FromFollower: c.has("from-follower")}
 	case "offset-for-leader-epoch": // N | consumer, of=E [epoch=E]
 		from = s.sender(c)
@@ -311,9 +311,13 @@ func (s *story) answer(c command) bool {
 	from := replica.ID(c.number("from", int64(s.word.Leader)))
 	code := c.code()
 	switch c.name {
-	case "fetch-answer": // [CODE] [hw=K] [start=K] [batches=(V.E@K ..)] [from=N] [number=K]
+	case "fetch-answer": // [CODE] [hw=K] [start=K] [batches=(V.E@K ..)] [diverging=E@K] [from=N] [number=K]
 		kind = replica.KindFetch
-		b = &replica.FetchAnswer{Error: code, HighWatermark: c.number("hw", 0), Start: c.number("start", 0), Batches: c.batches("batches", 0)}
+		a := &replica.FetchAnswer{Error: code, HighWatermark: c.number("hw", 0), Start: c.number("start", 0), Batches: c.batches("batches", 0)}
+		if epoch, end, ok := strings.Cut(c.text("diverging", ""), "@"); ok {
+			a.Diverging = &replica.EpochEnd{Epoch: int32(c.parse(epoch)), End: c.parse(end)}
+		}
+		b = a
 	case "epoch-answer": // [CODE] [epoch=E end=K]
 		kind = replica.KindOffsetForLeaderEpoch
 		b = &replica.OffsetForLeaderEpochAnswer{Error: code, Epoch: int32(c.number("epoch", int64(replica.NoEpoch))), End: c.number("end", replica.NoOffset)}
