@@ -67,7 +67,7 @@ func (r *Replica) shrink(now Time) {
 func (r *Replica) lag(now Time, id ID) {
 	if f := r.remote(id); r.role == RoleLeader && f != nil {
 		f.caughtUp = never
-		r.dropLagging(now, func(f *remote) bool { return f.caughtUp == never })
+		r.dropLagging(now, func(f *remote) bool { return f.id == id })
 	}
 }
 
