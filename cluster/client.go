@@ -152,8 +152,14 @@ func listed(r *kmsg.ListOffsetsResponse) (control.Answer, error) {
 
 // errorName is Kafka's name of an error code, "" for none.
 func errorName(code int16) string {
-	if code == 0 {
+	switch code {
+	case 0:
 		return ""
+	case kerr.NotLeaderForPartition.Code:
+		return "NOT_LEADER_OR_FOLLOWER" // its name since KIP-392
 	}
-	return kerr.TypedErrorForCode(code).Message
+	if e := kerr.TypedErrorForCode(code); e.Code == code {
+		return e.Message
+	}
+	return fmt.Sprintf("error code %d", code)
 }
