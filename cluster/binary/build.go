@@ -33,11 +33,51 @@ const (
 //
 // The last answer is where the go command starts from: what is up to date it neither compiles nor links again. No step
 // needs a lock, because everything appears under its final name by one rename.
-func build(ctx context.Context, o Options, goTool string) (string, error) {
-	tool, err := exec.LookPath(goTool)
+//
+// It is built in the working folder. Where that has nothing to do with tidemark, because somebody has put a tidemark command
+// there or on the path, it is built where the sources of that command are.
+func build(ctx context.Context, o Options, s surroundings) (string, error) {
+	tool, err := exec.LookPath(s.goTool)
 	if err != nil {
 		return "", fmt.Errorf("no go command to build %s with: %w", o.Package, err)
 	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", o.Package, err)
+	}
+	path, err := buildIn(ctx, here, o, tool)
+	// An error of sources that are here is not passed over.
+	if err == nil || ctx.Err() != nil || known(ctx, here, o, tool) {
+		return path, err
+	}
+	if sources := s.sources(); sources != "" {
+		return buildIn(ctx, sources, o, tool)
+	}
+	return "", err
+}
+
+// known says whether the package can be named in a folder.
+func known(ctx context.Context, dir string, o Options, tool string) bool {
+	cmd := exec.CommandContext(ctx, tool, "list", "-find", o.Package)
+	cmd.Dir = dir
+	return cmd.Run() == nil
+}
+
+// sources is the root of the module that this program was made from, if it is still there. A program that was built with
+// -trimpath does not know.
+func sources() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return ""
+	}
+	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		return ""
+	}
+	return root
+}
+
+func buildIn(ctx context.Context, dir string, o Options, tool string) (string, error) {
 	cache, err := o.cacheDir()
 	if err != nil {
 		return "", err
@@ -52,16 +92,13 @@ func build(ctx context.Context, o Options, goTool string) (string, error) {
 	if o.goos() == "windows" {
 		name += ".exe"
 	}
-	last, err := o.lastFile(cache)
-	if err != nil {
-		return "", err
-	}
+	last := o.lastFile(cache, dir)
 	target := filepath.Join(work, name)
 	if sum, err := os.ReadFile(last); err == nil {
 		// Without it the build only takes longer.
 		_ = copyFile(target, filepath.Join(cache, string(sum), name))
 	}
-	if err := runGo(ctx, tool, o, target); err != nil {
+	if err := runGo(ctx, dir, tool, o, target); err != nil {
 		return "", err
 	}
 	if err := o.serves(target); err != nil {
@@ -103,19 +140,16 @@ func (o Options) cacheDir() (string, error) {
 
 // lastFile names the file that remembers the last answer to this question: the same package, from the same folder (other
 // checkouts have other sources), for the same system.
-func (o Options) lastFile(cache string) (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w", o.Package, err)
-	}
+func (o Options) lastFile(cache, dir string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", dir, o.Package, o.goos(), o.Arch))
-	return filepath.Join(cache, "last-"+hex.EncodeToString(sum[:8])), nil
+	return filepath.Join(cache, "last-"+hex.EncodeToString(sum[:8]))
 }
 
-func runGo(ctx context.Context, tool string, o Options, target string) error {
+func runGo(ctx context.Context, dir, tool string, o Options, target string) error {
 	// -race=false beats a -race in GOFLAGS, which would ask for cgo; without version control's stamp and file paths
 	// equal sources give equal executables, and so equal images.
 	cmd := exec.CommandContext(ctx, tool, "build", "-race=false", "-trimpath", "-buildvcs=false", "-o", target, o.Package)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+o.goos(), "GOARCH="+o.arch())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

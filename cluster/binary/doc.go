@@ -11,9 +11,10 @@
 //  1. the file that [Options].Path names, else the one that the environment variable [Env] names. If it does not serve,
 //     that is an error, because somebody meant it;
 //  2. the running executable, if it is tidemark and serves;
-//  3. what CGO_ENABLED=0 go build makes of tidemark/cmd/tidemark, built from the module of the working folder. It is
-//     kept in the user's cache folder under the hash of its content, so a file that a run uses never changes under it,
-//     and the same sources give the same file everywhere (-trimpath);
+//  3. what CGO_ENABLED=0 go build makes of tidemark/cmd/tidemark, from the module of the working folder, or, if that knows
+//     no such package, from the sources that the running program was made of, if they are still there. It is kept in
+//     the user's cache folder under the hash of its content, so a file that a run uses never changes under it, and the
+//     same sources give the same file everywhere (-trimpath);
 //  4. an error that wraps [ErrNotFound] and says what was tried and what to do.
 //
 // Building needs the go command and half a second when nothing has changed. The answer is remembered for the life of the

@@ -64,6 +64,7 @@ func (o Options) goos() string {
 type surroundings struct {
 	getenv     func(string) string
 	executable func() (string, error)
+	sources    func() string // the root of the module that the process was made from, if it is there
 	goTool     string
 }
 
@@ -89,7 +90,7 @@ func Find(ctx context.Context, o Options) (string, error) {
 			return path, nil
 		}
 	}
-	path, err := find(ctx, o.withDefaults(), surroundings{getenv: os.Getenv, executable: os.Executable, goTool: "go"})
+	path, err := find(ctx, o.withDefaults(), surroundings{getenv: os.Getenv, executable: os.Executable, sources: sources, goTool: "go"})
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +109,7 @@ func find(ctx context.Context, o Options, s surroundings) (string, error) {
 	if own == nil {
 		return path, nil
 	}
-	path, built := build(ctx, o, s.goTool)
+	path, built := build(ctx, o, s)
 	if built == nil {
 		return path, nil
 	}

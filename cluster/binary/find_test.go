@@ -46,6 +46,7 @@ func alone() surroundings {
 	return surroundings{
 		getenv:     func(string) string { return "" },
 		executable: func() (string, error) { return os.Executable() },
+		sources:    func() string { return "" },
 		goTool:     "no-such-go-command",
 	}
 }
@@ -219,6 +220,25 @@ func TestOnlyWhatNothingUsedForAWeekLeavesTheCache(t *testing.T) {
 
 	assert.NoFileExists(t, forgotten)
 	assert.FileExists(t, recent)
+}
+
+func TestOutsideOfTheModuleItIsBuiltFromWhereTheProgramComesFrom(t *testing.T) {
+	o := Options{Package: standIn, Cache: t.TempDir()}.withDefaults()
+	t.Chdir(t.TempDir())
+	s := alone()
+	s.goTool = "go"
+
+	_, err := find(t.Context(), o, s)
+	require.ErrorIs(t, err, ErrNotFound)
+	assert.ErrorContains(t, err, "run from inside tidemark's module")
+
+	if sources() == "" {
+		t.Skip("this test was built with -trimpath, or away from its sources")
+	}
+	s.sources = sources
+	path, err := find(t.Context(), o, s)
+	require.NoError(t, err)
+	assert.FileExists(t, path)
 }
 
 func TestAFailedBuildShowsWhatTheCompilerSaid(t *testing.T) {
