@@ -1,7 +1,11 @@
 package docker
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,6 +14,7 @@ import (
 	"tidemark/cluster/clustertest"
 	"tidemark/cluster/docker/dockertest"
 	"tidemark/nemesis/schedule"
+	"tidemark/node"
 	"tidemark/node/rules"
 )
 
@@ -71,4 +76,22 @@ func TestClustersOfAPoolShareNothingButNetworkAndSandboxes(t *testing.T) {
 		before = p.sandboxes
 	}
 	assert.Len(t, before, 4)
+}
+
+func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+	engine := dockertest.Engine(t)
+	// Each interrupt comes at another point: before and while the network, the sandboxes and the nodes are made.
+	for _, after := range []time.Duration{0, 20, 100, 300, 600, 1000} {
+		c := cluster.Config{Run: fmt.Sprintf("test-%d-interrupted-%d", os.Getpid(), after), Dir: t.TempDir(), Brokers: []cluster.NodeID{1, 2},
+			Rules: rules.Of(rules.KIP320), Settings: node.Defaults()}
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+		k, err := Open(ctx, c)
+		if err == nil {
+			require.NoError(t, k.Close(ctx), "an interrupt does not keep a cluster from being closed")
+		} else {
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		cancel()
+		dockertest.NothingLeft(t, engine, c.Run)
+	}
 }

@@ -72,9 +72,7 @@ func (k *Cluster) begin(ctx context.Context, m *member) (_ *life, err error) {
 	l := &life{nodeContainer: n, address: k.address(m, commandPort)}
 	defer func() {
 		if err != nil {
-			ctx, cancel := cleanup(ctx)
-			defer cancel()
-			err = errors.Join(err, n.remove(ctx))
+			err = errors.Join(err, n.discard(ctx))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)

@@ -22,6 +22,11 @@ type runNetwork struct {
 }
 
 func createNetwork(ctx context.Context, c client.NetworkAPIClient, run string) (*runNetwork, error) {
+	ctx, cancel, err := making(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{engine.RunLabel: run}))
 	if err != nil {
 		return nil, fmt.Errorf("create the network of run %s: %w", run, err)
@@ -33,7 +38,7 @@ func createNetwork(ctx context.Context, c client.NetworkAPIClient, run string) (
 	}
 	if err != nil {
 		err = fmt.Errorf("look at the network of run %s: %w", run, err)
-		return nil, errors.Join(err, c.NetworkRemove(context.WithoutCancel(ctx), n.id))
+		return nil, errors.Join(err, n.remove(ctx, c))
 	}
 	return n, nil
 }

@@ -49,34 +49,32 @@ type nodeState struct {
 
 // startNode starts a node's process. If it cannot, nothing is left of it.
 func startNode(ctx context.Context, c *client.Client, cfg nodeConfig) (_ *nodeContainer, err error) {
-	made, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
-		ContainerRequest: testcontainers.ContainerRequest{
-			Name:   fmt.Sprintf("%s-%d", containerName(cfg.run, cfg.node, engine.RoleNode), cfg.life),
-			Image:  cfg.image,
-			Cmd:    cfg.command,
-			Labels: engine.Labels(cfg.run, cfg.node, engine.RoleNode),
-			ConfigModifier: func(config *container.Config) {
-				interactive(config)
-				config.User = cfg.user
-			},
-			HostConfigModifier: func(host *container.HostConfig) {
-				common(host)
-				host.NetworkMode = container.NetworkMode("container:" + cfg.sandbox.id)
-				if cfg.bind != "" {
-					host.Binds = []string{cfg.bind + ":" + dataRoot + ":z"} // z: readable in a container also under SELinux
-				} else {
-					host.VolumesFrom = []string{cfg.sandbox.id}
-				}
-			},
+	id, err := create(ctx, testcontainers.ContainerRequest{
+		Name:   fmt.Sprintf("%s-%d", containerName(cfg.run, cfg.node, engine.RoleNode), cfg.life),
+		Image:  cfg.image,
+		Cmd:    cfg.command,
+		Labels: engine.Labels(cfg.run, cfg.node, engine.RoleNode),
+		ConfigModifier: func(config *container.Config) {
+			interactive(config)
+			config.User = cfg.user
+		},
+		HostConfigModifier: func(host *container.HostConfig) {
+			common(host)
+			host.NetworkMode = container.NetworkMode("container:" + cfg.sandbox.id)
+			if cfg.bind != "" {
+				host.Binds = []string{cfg.bind + ":" + dataRoot + ":z"} // z: readable in a container also under SELinux
+			} else {
+				host.VolumesFrom = []string{cfg.sandbox.id}
+			}
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create its container: %w", err)
 	}
-	n := &nodeContainer{c: c, id: made.GetContainerID(), name: cfg.node}
+	n := &nodeContainer{c: c, id: id, name: cfg.node}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.remove(context.WithoutCancel(ctx)))
+			err = errors.Join(err, n.discard(ctx))
 		}
 	}()
 	if n.attached, err = attach(ctx, c, n.id, cfg.stdout, cfg.stderr); err != nil {
@@ -166,4 +164,11 @@ func (n *nodeContainer) remove(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, n.attached.close())
+}
+
+// discard removes a node that did not come to be.
+func (n *nodeContainer) discard(ctx context.Context) error {
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	return n.remove(ctx)
 }

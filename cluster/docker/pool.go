@@ -77,17 +77,17 @@ func newPool(ctx context.Context, run, path string, locate func(context.Context,
 			err = errors.Join(err, p.Close(ctx))
 		}
 	}()
-	group, ctx2 := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.Go(func() (err error) {
-		p.image, err = nodeImage(ctx2, c, path)
+		p.image, err = nodeImage(ctx, c, path)
 		return err
 	})
 	group.Go(func() (err error) {
-		p.place, err = locate(ctx2, c)
+		p.place, err = locate(ctx, c)
 		return err
 	})
 	group.Go(func() (err error) {
-		p.network, err = createNetwork(ctx2, c, run)
+		p.network, err = createNetwork(ctx, c, run)
 		return err
 	})
 	return p, group.Wait()
@@ -210,6 +210,16 @@ func (p *Pool) Close(ctx context.Context) error {
 	clear(p.sandboxes)
 	_, err := engine.Down(ctx, p.engine, p.run)
 	return errors.Join(err, p.engine.Close())
+}
+
+// making is a context for having the engine make something. An engine goes on with it when whoever asked has gone away, and
+// then nobody knows what was made and has to be removed; so this is not interrupted, only not begun when ctx has ended.
+func making(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := cleanup(ctx)
+	return ctx, cancel, nil
 }
 
 // cleanup is a context for leaving nothing behind: what ended ctx, an interrupt for example, does not end it.

@@ -45,36 +45,34 @@ func startSandbox(ctx context.Context, c *client.Client, cfg sandboxConfig) (s *
 		ports = append(ports, string(port))
 		bindings[port] = []nat.PortBinding{{HostIP: loopback}}
 	}
-	made, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
-		ContainerRequest: testcontainers.ContainerRequest{
-			Name:         containerName(cfg.run, cfg.node, engine.RoleSandbox),
-			Image:        cfg.image,
-			Cmd:          cfg.command,
-			Labels:       engine.Labels(cfg.run, cfg.node, engine.RoleSandbox),
-			Networks:     []string{cfg.network.name},
-			ExposedPorts: ports,
-			ConfigModifier: func(config *container.Config) {
-				interactive(config)
-				config.Hostname = cfg.node
-				if cfg.volume {
-					config.Volumes = map[string]struct{}{dataRoot: {}}
-				}
-			},
-			HostConfigModifier: func(host *container.HostConfig) {
-				common(host)
-				host.CapAdd = []string{"NET_ADMIN"}
-				host.NetworkMode = container.NetworkMode(cfg.network.name)
-				host.PortBindings = bindings
-			},
+	id, err := create(ctx, testcontainers.ContainerRequest{
+		Name:         containerName(cfg.run, cfg.node, engine.RoleSandbox),
+		Image:        cfg.image,
+		Cmd:          cfg.command,
+		Labels:       engine.Labels(cfg.run, cfg.node, engine.RoleSandbox),
+		Networks:     []string{cfg.network.name},
+		ExposedPorts: ports,
+		ConfigModifier: func(config *container.Config) {
+			interactive(config)
+			config.Hostname = cfg.node
+			if cfg.volume {
+				config.Volumes = map[string]struct{}{dataRoot: {}}
+			}
+		},
+		HostConfigModifier: func(host *container.HostConfig) {
+			common(host)
+			host.CapAdd = []string{"NET_ADMIN"}
+			host.NetworkMode = container.NetworkMode(cfg.network.name)
+			host.PortBindings = bindings
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the sandbox of %s: %w", cfg.node, err)
 	}
-	s = &sandboxContainer{id: made.GetContainerID()}
+	s = &sandboxContainer{id: id}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("start the sandbox of %s: %w", cfg.node, err), s.remove(context.WithoutCancel(ctx), c))
+			err = errors.Join(fmt.Errorf("start the sandbox of %s: %w", cfg.node, err), s.discard(ctx, c))
 			s = nil
 		}
 	}()
@@ -132,6 +130,27 @@ func (s *sandboxContainer) remove(ctx context.Context, c client.ContainerAPIClie
 		_ = s.rules.Close()
 	}
 	return engine.RemoveContainer(ctx, c, s.id)
+}
+
+// discard removes a sandbox that did not come to be.
+func (s *sandboxContainer) discard(ctx context.Context, c client.ContainerAPIClient) error {
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	return s.remove(ctx, c)
+}
+
+// create makes a container and does not start it, and returns its id.
+func create(ctx context.Context, r testcontainers.ContainerRequest) (string, error) {
+	ctx, cancel, err := making(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer cancel()
+	made, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: r})
+	if err != nil {
+		return "", err
+	}
+	return made.GetContainerID(), nil
 }
 
 // containerName is what people see in "docker ps".
