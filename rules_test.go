@@ -14,6 +14,7 @@ import (
 	"tidemark"
 	"tidemark/nemesis/schedule"
 	"tidemark/node/rules"
+	"tidemark/node/rules/rulestest"
 )
 
 // cells are what schedules came to in simulation: each is played once for all tests.
@@ -50,13 +51,9 @@ func outcome(c tidemark.Cell) string {
 // replaced by every older way of it.
 func changes(p rules.Protocol) []tidemark.Column {
 	var columns []tidemark.Column
-	set := rules.Of(p)
-	for older := range set.Truncation {
-		columns = append(columns, tidemark.Column{Protocol: p, Change: "truncation=" + older.String()})
-	}
-	for _, r := range rules.Rules() {
-		if r.Name != "truncation" && r.Has(set) {
-			columns = append(columns, tidemark.Column{Protocol: p, Change: r.Name + "=off"})
+	for _, c := range rulestest.Changes() {
+		if _, changed := c.Of(rules.Of(p)); changed {
+			columns = append(columns, tidemark.Column{Protocol: p, Change: c.String()})
 		}
 	}
 	return columns

@@ -14,7 +14,7 @@ import (
 
 // command is one line of a story.
 type command struct {
-	t    *testing.T
+	t    testing.TB
 	pos  string
 	name string
 	args []datadriven.CmdArg

@@ -12,6 +12,7 @@ import (
 
 	"tidemark/node/replica"
 	"tidemark/node/rules"
+	"tidemark/node/rules/rulestest"
 	"tidemark/node/storage/memory"
 )
 
@@ -27,29 +28,33 @@ import (
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s.t, s.said = t, strings.Builder{}
-			for i, line := range strings.Split(d.FullCmd()+"\n"+d.Input, "\n") {
-				if line = strings.TrimSpace(line); line == "" {
-					continue
-				}
-				name, args, err := datadriven.ParseLine(line)
-				require.NoError(t, err, "%s, line %d", d.Pos, i+1)
-				s.do(command{t: t, pos: d.Pos, name: name, args: args})
-			}
-			if s.replica != nil {
-				s.say("%s", s.picture())
-			}
-			return s.said.String()
-		})
+		datadriven.RunTestAny(t, path, s.tell)
 	})
+}
+
+// tell carries out the commands of one directive and returns what there is to say of them.
+func (s *story) tell(t testing.TB, d *datadriven.TestData) string {
+	s.t, s.said = t, strings.Builder{}
+	for i, line := range strings.Split(d.FullCmd()+"\n"+d.Input, "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, args, err := datadriven.ParseLine(line)
+		require.NoError(t, err, "%s, line %d", d.Pos, i+1)
+		s.do(command{t: t, pos: d.Pos, name: name, args: args})
+	}
+	if s.replica != nil {
+		s.say("%s", s.picture())
+	}
+	return s.said.String()
 }
 
 // story is one replica and its disk.
 type story struct {
-	t       *testing.T
+	t       testing.TB
 	said    strings.Builder
 	config  replica.Config
+	wrong   rulestest.Change // made in every set of rules; zero: none
 	disk    *memory.Disk
 	log     *brittle
 	replica *replica.Replica
@@ -175,7 +180,8 @@ func (s *story) do(c command) {
 func (s *story) open(c command) {
 	set, err := rules.Parse(rules.Protocol(c.text("protocol", "kip320")), c.list("without"), c.list("rules"))
 	require.NoError(s.t, err)
-	*s = story{t: s.t, disk: memory.New(), brokerEpoch: 1, asked: map[replica.Kind]int32{}, numbers: map[replica.ID]int32{},
+	set, _ = s.wrong.Of(set)
+	*s = story{t: s.t, wrong: s.wrong, disk: memory.New(), brokerEpoch: 1, asked: map[replica.Kind]int32{}, numbers: map[replica.ID]int32{},
 		word: replica.LeaderAndIsr{PartitionEpoch: -1}}
 	s.config = replica.Config{Self: replica.ID(c.number("self", 1)), Partition: orders, Rules: set, MinISR: int(c.number("min-isr", 2)),
 		LagMax: replica.Time(c.number("lag-max", 0)), FetchWait: replica.Time(c.number("fetch-wait", 0)),
