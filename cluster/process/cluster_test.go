@@ -20,7 +20,15 @@ import (
 	"tidemark/node/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(harnessIn); dir != "" {
+		harness(dir)
+	}
+	if os.Getenv(waitIn) != "" {
+		time.Sleep(time.Hour)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func open(t *testing.T, c cluster.Config) cluster.Cluster {
 	k, err := Open(t.Context(), c)

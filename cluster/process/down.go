@@ -17,7 +17,8 @@ import (
 const pidFile = "pid"
 
 // Down ends the processes that a killed harness has left behind: nodes whose folders are below root. Most end by themselves,
-// with the pipe that the harness held; one that was paused cannot. It says whom it ended.
+// with the pipe that the harness held. One that was paused cannot; POSIX systems end it, but not when whoever inherits it belongs
+// to the same session. It says whom it ended.
 func Down(root string) ([]string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -62,12 +63,15 @@ func nodeOf(path string) (pid int, running bool) {
 		return 0, false
 	}
 	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	between := "\x00"
 	if errors.Is(err, fs.ErrNotExist) {
 		if command, err = exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output(); err != nil {
 			return pid, false
 		}
+		between = " "
 	}
-	return pid, strings.Contains(string(command), filepath.Dir(path))
+	// Not a part of a word: broker-1 is not broker-10.
+	return pid, strings.Contains(between+string(command)+between, between+filepath.Dir(path)+between)
 }
 
 func endProcess(pid int) error {
