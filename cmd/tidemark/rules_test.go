@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"tidemark/nemesis/schedule"
+	"tidemark/node/rules"
+)
+
+func TestEveryRuleIsShownByASchedule(t *testing.T) {
+	files, err := schedule.All()
+	require.NoError(t, err)
+	for _, r := range rules.Rules() {
+		assert.NotEmpty(t, shownBy(r, files), r.Name)
+	}
+}
+
+func TestTheListHasALineARule(t *testing.T) {
+	files, err := schedule.All()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, printRules(&out, files))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 1+len(rules.Rules()))
+	for i, r := range rules.Rules() {
+		assert.Contains(t, lines[i+1], r.Name)
+		assert.Contains(t, lines[i+1], r.Source)
+		assert.Contains(t, lines[i+1], r.Says)
+	}
+}
