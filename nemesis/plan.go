@@ -124,8 +124,8 @@ func parseStep(words []string, brokers []cluster.NodeID) (Step, error) {
 		return Step{}, fmt.Errorf("%q: want at TIME VERB .., for example at 2.5s kill 2", strings.Join(words, " "))
 	}
 	at, err := time.ParseDuration(words[1])
-	if err != nil || at < 0 {
-		return Step{}, fmt.Errorf("time %q: want a duration such as 2.5s", words[1])
+	if err != nil || at < 0 || at != at.Truncate(time.Millisecond) {
+		return Step{}, fmt.Errorf("time %q: want a duration such as 2.5s, in whole milliseconds", words[1])
 	}
 	s := Step{At: at, Verb: words[2]}
 	for _, w := range words[3:] {
@@ -138,6 +138,9 @@ func parseStep(words []string, brokers []cluster.NodeID) (Step, error) {
 			}
 			if err == nil && l.From == l.To {
 				err = fmt.Errorf("%s: both ends are the same", w)
+			}
+			if err == nil && slices.Contains(s.Links, l) {
+				err = fmt.Errorf("%s: stands there twice", w)
 			}
 			s.Links = append(s.Links, l)
 		case strings.HasPrefix(w, "cut="):
@@ -153,6 +156,9 @@ func parseStep(words []string, brokers []cluster.NodeID) (Step, error) {
 			n, err = parseEnd(w, brokers)
 			if err == nil && n == cluster.ClientsID {
 				err = fmt.Errorf("%s: is no node", w)
+			}
+			if err == nil && slices.Contains(s.Nodes, n) {
+				err = fmt.Errorf("%s: stands there twice", w)
 			}
 			s.Nodes = append(s.Nodes, n)
 		}

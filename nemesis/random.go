@@ -53,7 +53,7 @@ func Random(seed uint64, faults []Fault, brokers []cluster.NodeID, within time.D
 		if at+lasts > within {
 			return p
 		}
-		begin.At, end.At = at.Round(time.Millisecond), (at + lasts).Round(time.Millisecond)
+		begin.At, end.At = at.Truncate(time.Millisecond), (at + lasts).Truncate(time.Millisecond)
 		p = append(p, begin, end)
 		at += lasts + r.between(calmLow, calmHigh)
 	}
@@ -61,7 +61,7 @@ func Random(seed uint64, faults []Fault, brokers []cluster.NodeID, within time.D
 
 // draw draws a fault of that kind, and what ends it.
 func draw(r *random, fault Fault, brokers []cluster.NodeID) (begin, end Step) {
-	// Mostly one node; sometimes as many as a minority has, so that a partition without its quorum is met too.
+	// Mostly one node; sometimes all but one, so that min.insync.replicas is not met.
 	victims := pick(r, brokers, 1)
 	if len(brokers) > 2 && r.below(4) == 0 {
 		victims = pick(r, brokers, len(brokers)-1)

@@ -1,9 +1,11 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"tidemark/cluster"
 	"tidemark/nemesis/schedule"
 	"tidemark/node"
+	"tidemark/node/control"
 )
 
 // Run plays a plan on a cluster and records its faults. It returns when the last step is done, or the context ends, or the
@@ -35,19 +38,20 @@ func Run(ctx context.Context, p Plan, c cluster.Cluster, sink history.Sink, told
 			return errors.Join(fmt.Errorf("%s: %w", s, err), n.close(context.WithoutCancel(ctx)))
 		}
 	}
-	return n.close(ctx)
+	return n.close(context.WithoutCancel(ctx))
 }
 
-// Heal sets the healthy state: links open, nobody paused, every broker up. It tries everything, whatever fails.
+// Heal sets the healthy state: links open, nobody paused, the controller and every broker up. It tries everything, whatever
+// fails.
 func Heal(ctx context.Context, c cluster.Cluster) error {
 	_, err := c.Links(ctx, nil)
 	errs := []error{err}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	for _, id := range c.Brokers() {
+	for _, n := range everyNode(c) {
 		wg.Go(func() {
-			_, err := c.Pause(ctx, cluster.NodeID(id), false)
-			_, err2 := c.Start(ctx, cluster.NodeID(id))
+			_, err := c.Pause(ctx, n, false)
+			_, err2 := c.Start(ctx, n)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err, err2)
@@ -55,6 +59,14 @@ func Heal(ctx context.Context, c cluster.Cluster) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+func everyNode(c cluster.Cluster) []cluster.NodeID {
+	nodes := []cluster.NodeID{control.Controller}
+	for _, id := range c.Brokers() {
+		nodes = append(nodes, cluster.NodeID(id))
+	}
+	return nodes
 }
 
 type nemesis struct {
@@ -92,18 +104,18 @@ func (n *nemesis) do(ctx context.Context, s Step) error {
 	for i, id := range s.Nodes {
 		switch s.Verb {
 		case "pause":
-			n.open["pause "+id.String()] = faults[i]
+			errs = append(errs, n.over(pauseOf(id), nil)) // paused already: the new one goes on
+			n.open[pauseOf(id)] = faults[i]
 		case "resume":
-			if f := n.open["pause "+id.String()]; f != nil {
-				delete(n.open, "pause "+id.String())
-				errs = append(errs, n.end(f))
-			}
+			errs = append(errs, n.over(pauseOf(id), nil))
 		case "kill", "powerfail":
 			errs = append(errs, n.end(faults[i]))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+func pauseOf(id cluster.NodeID) string { return "pause " + id.String() }
 
 func (n *nemesis) one(ctx context.Context, s Step, id cluster.NodeID, f *history.FaultEvent) error {
 	var e cluster.Evidence
@@ -126,17 +138,29 @@ func (n *nemesis) one(ctx context.Context, s Step, id cluster.NodeID, f *history
 	return err
 }
 
+// cut replaces the links that are cut, all at once: what is cut before and after is not open between.
 func (n *nemesis) cut(ctx context.Context, s Step) error {
-	if err := n.heal(ctx); err != nil {
-		return err
-	}
 	f, err := n.begin(s, endpoints(s.Links)...)
 	if err != nil {
 		return err
 	}
+	e, err := n.cluster.Links(ctx, s.Links)
+	err = errors.Join(err, n.over("links", &e))
 	n.open["links"] = f
-	_, err = n.cluster.Links(ctx, s.Links)
 	return err
+}
+
+// over ends the fault that goes on under that name, if there is one. What was measured at its end counts, unless nothing was.
+func (n *nemesis) over(name string, e *cluster.Evidence) error {
+	f := n.open[name]
+	if f == nil {
+		return nil
+	}
+	delete(n.open, name)
+	if e != nil {
+		f.Evidence, f.Proven = e.Measured, e.Proven
+	}
+	return n.end(f)
 }
 
 // endpoints are the nodes that lie on one side of every cut link, or else all that a link touches.
@@ -160,13 +184,10 @@ func endpoints(links []cluster.Link) []cluster.NodeID {
 
 func (n *nemesis) heal(ctx context.Context) error {
 	e, err := n.cluster.Links(ctx, nil)
-	f := n.open["links"]
-	if f == nil || err != nil {
+	if err != nil {
 		return err
 	}
-	delete(n.open, "links")
-	f.Evidence, f.Proven = e.Measured, e.Proven
-	return n.end(f)
+	return n.over("links", &e)
 }
 
 func (n *nemesis) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, error) {
@@ -188,15 +209,13 @@ func (n *nemesis) end(f *history.FaultEvent) error {
 // close ends the faults that a plan left open, in the order in which they began, so that the history says so.
 func (n *nemesis) close(ctx context.Context) error {
 	err := n.heal(ctx)
-	var open []*history.FaultEvent
-	for _, f := range n.open {
-		open = append(open, f)
-	}
-	slices.SortFunc(open, func(a, b *history.FaultEvent) int { return int(a.ID - b.ID) })
+	open := slices.SortedFunc(maps.Values(n.open), func(a, b *history.FaultEvent) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range open {
-		id := cluster.NodeID(f.Nodes[0])
-		_, resumed := n.cluster.Pause(ctx, id, false)
-		err = errors.Join(err, resumed, n.end(f))
+		if f.Verb == "pause" {
+			_, resumed := n.cluster.Pause(ctx, cluster.NodeID(f.Nodes[0]), false)
+			err = errors.Join(err, resumed)
+		}
+		err = errors.Join(err, n.end(f))
 	}
 	clear(n.open)
 	return err
