@@ -54,6 +54,9 @@ func (k *Controller) register(now time, m message, b *session.Registration) {
 // case: the old one would reuse (epoch, offset) pairs.
 func (k *Controller) reincarnated(r *record, b id, clean bool) {
 	if k.c.Rules.ELR && !clean {
+		if !slices.Contains(r.ISR, b) && !slices.Contains(r.ELR, b) {
+			return
+		}
 		if slices.Contains(r.ISR, b) {
 			k.setISR(r, without(r.ISR, b))
 		}
@@ -89,7 +92,7 @@ func (k *Controller) heartbeat(now time, m message, b *session.Heartbeat) {
 		k.tellBroker(EventUnfenced, x)
 		k.create()
 		for _, r := range k.parts {
-			if r.created && r.Leader == replica.None {
+			if leader, _ := k.candidate(r); r.created && leader != r.Leader {
 				k.elect(r)
 			}
 		}
