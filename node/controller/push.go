@@ -25,11 +25,19 @@ func (k *Controller) pushAll(now time) {
 func (k *Controller) push(now time, r *record, p *push) {
 	k.number++
 	p.number, p.sent = k.number, k.version
-	p.retryAt = now + k.c.PushInterval
+	p.retryAt = k.again(now)
 	k.send(message{From: replica.Controller, To: p.to, Partition: r.Partition, Number: k.number, Body: &replica.LeaderAndIsr{
 		Version: k.version, Leader: r.Leader, LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch,
 		Replicas: r.Replicas, ISR: slices.Clone(r.ISR), ELR: slices.Clone(r.ELR),
 		BrokerEpoch: k.broker(p.to).Epoch, Brokers: k.brokerStates()}})
+}
+
+// again is when a word that was sent now is sent once more.
+func (k *Controller) again(now time) time {
+	if k.c.PushInterval == 0 {
+		return replica.Never
+	}
+	return now + k.c.PushInterval
 }
 
 // pushAgain sends an unacknowledged word again, now.
@@ -50,7 +58,7 @@ func (k *Controller) acknowledged(now time, m message, b *replica.LeaderAndIsrAn
 	}
 	p := r.pushTo(m.From)
 	if b.Error != replica.OK {
-		p.retryAt = max(p.retryAt, now+k.c.PushInterval)
+		p.retryAt = max(p.retryAt, k.again(now))
 		return
 	}
 	p.acked = max(p.acked, b.Version)
@@ -60,6 +68,6 @@ func (k *Controller) acknowledged(now time, m message, b *replica.LeaderAndIsrAn
 func (k *Controller) pushLost(now time, m message) {
 	if r := k.record(m.Partition); r != nil && k.broker(m.From) != nil {
 		p := r.pushTo(m.From)
-		p.retryAt = max(p.retryAt, now+k.c.PushInterval)
+		p.retryAt = max(p.retryAt, k.again(now))
 	}
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"tidemark/node/replica"
 )
@@ -49,13 +50,17 @@ func Restore(c Config, now replica.Time, data []byte) (*Controller, error) {
 			len(s.Records), len(k.parts))
 	}
 	for i, r := range s.Records {
-		if r.Partition != k.parts[i].Partition {
-			return nil, fmt.Errorf("controller snapshot has partition %s, the configuration %s in its place: start with an empty folder or the old topics",
-				r.Partition, k.parts[i].Partition)
+		if is := k.parts[i]; r.Partition != is.Partition || r.MinISR != is.MinISR || !slices.Equal(r.Replicas, is.Replicas) {
+			return nil, fmt.Errorf("controller snapshot has partition %s on %v with min.insync.replicas=%d, the configuration in its place %s on %v with %d: start with an empty folder or the old topics",
+				r.Partition, r.Replicas, r.MinISR, is.Partition, is.Replicas, is.MinISR)
 		}
 		r.created = s.Created[i]
 		for _, b := range s.Brokers {
-			r.pushes = append(r.pushes, push{to: b.ID, sent: s.Version, retryAt: now})
+			p := push{to: b.ID}
+			if r.created {
+				p.sent, p.retryAt = s.Version, now
+			}
+			r.pushes = append(r.pushes, p)
 		}
 	}
 	for _, b := range s.Brokers {
