@@ -203,6 +203,7 @@ func TestTheRulesChooseTheVersionsBetweenNodes(t *testing.T) {
 		{"kip966", with(rules.KIP966), versions{12, 5, 3, 3}},
 		{"kip320 that truncates as kip101 is still fenced", with(rules.KIP320, "truncation=kip101"), versions{10, 5, 3, 1}},
 		{"kip320 without fencing", with(rules.KIP320, "fetch-fencing=off"), versions{8, 2, 1, 1}},
+		{"kip320 that truncates on fetch says where its log ends in every fetch", with(rules.KIP320, "truncation=on-fetch"), versions{12, 5, 3, 1}},
 		{"kip966 without broker epochs", with(rules.KIP966, "broker-epoch=off"), versions{10, 5, 3, 1}},
 	} {
 		assert.Equal(t, tc.want, versionsOf(tc.rules), tc.name)

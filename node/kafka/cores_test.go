@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ type cluster struct {
 	pushes  map[replica.ID]*Conn
 	acks    chan replica.Message
 	version int64
+	known   sync.Mutex // guards topics, which clients ask for
 }
 
 // coreBroker drives the cores of one broker. One goroutine owns them.
@@ -120,17 +122,35 @@ func (c *cluster) bootstrap() string { return c.brokers[0].listen.Addr().String(
 
 // lead makes a broker the leader of every partition and waits until all know it.
 func (c *cluster) lead(leader replica.ID, epoch int32) {
+	all := c.topics[0].Partitions[0].Replicas
+	c.publish(leader, epoch, all)
+	c.tell(all...)
+}
+
+// publish makes a broker the leader of every partition, in the eyes of clients that ask any broker for metadata.
+func (c *cluster) publish(leader replica.ID, epoch int32, isr []replica.ID) {
+	c.known.Lock()
+	defer c.known.Unlock()
+	for i, t := range c.topics {
+		c.topics[i].Partitions = slices.Clone(t.Partitions)
+		for j := range t.Partitions {
+			p := &c.topics[i].Partitions[j]
+			p.Leader, p.LeaderEpoch, p.ISR = leader, epoch, isr
+		}
+	}
+}
+
+// tell gives some brokers the controller's word of what was published and waits until they have it.
+func (c *cluster) tell(brokers ...replica.ID) {
 	c.version++
 	sent := 0
 	for _, t := range c.topics {
-		for i := range t.Partitions {
-			p := &t.Partitions[i]
-			p.Leader, p.LeaderEpoch = leader, epoch
-			for _, to := range p.Replicas {
+		for _, p := range t.Partitions {
+			for _, to := range brokers {
 				c.pushes[to].Send(replica.Message{
 					From: replica.Controller, To: to, Partition: replica.Partition{Topic: t.Name, Index: p.Index},
 					Number: int32(c.version)*1000 + p.Index,
-					Body: &replica.LeaderAndIsr{Version: c.version, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: epoch,
+					Body: &replica.LeaderAndIsr{Version: c.version, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.LeaderEpoch,
 						Replicas: p.Replicas, ISR: p.ISR, BrokerEpoch: replica.NoBrokerEpoch},
 				})
 				sent++
@@ -244,7 +264,9 @@ func (b *coreBroker) Learn(_ int64, brokers []BrokerAddress) {
 func (b *coreBroker) Topology() Topology {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Topology{Cluster: "test", Brokers: b.addresses, Topics: b.topics}
+	b.known.Lock()
+	defer b.known.Unlock()
+	return Topology{Cluster: "test", Brokers: b.addresses, Topics: slices.Clone(b.topics)}
 }
 
 func (b *coreBroker) NewProducerID() (int64, int16) {

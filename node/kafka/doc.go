@@ -46,6 +46,7 @@
 //	truncation=hw, kip101     v8     v2           v0 (end offset)       v1
 //	truncation=kip279         v8     v2           v1 (and its epoch)    v1
 //	fetch-fencing             v10    v5           v3 (fenced)           v1
+//	truncation=on-fetch       v12    -            never asked           -
 //	broker-epoch              v12    -            -                     v3 (broker epochs)
 //
 // Clients are always offered everything. All versions name topics by their names: Fetch ends at 12, Produce at 9, Metadata
@@ -76,7 +77,7 @@
 //   - Consumer groups (FindCoordinator, JoinGroup, OffsetCommit, ...): consumers assign their partitions themselves.
 //   - Topic administration (CreateTopics, DescribeConfigs, ...): topics are given at start.
 //   - Fetch sessions (KIP-227): answers carry session id 0, and clients stay without one.
-//   - Topic ids for clients (Fetch 13, Produce 13, Metadata 10), leader hints (KIP-951), the truncating fetch (KIP-595).
+//   - Topic ids for clients (Fetch 13, Produce 13, Metadata 10), leader hints (KIP-951).
 //   - Down-conversion to formats before v2, offsets by timestamp, deletion of records.
 //   - StopReplica, UpdateMetadata: LeaderAndIsr carries what they would.
 //   - Authentication, authorization, TLS, quotas: everything runs on one machine, for tests.
