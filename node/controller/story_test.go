@@ -12,6 +12,7 @@ import (
 	"tidemark/node/controller"
 	"tidemark/node/replica"
 	"tidemark/node/rules"
+	"tidemark/node/rules/rulestest"
 	"tidemark/node/session"
 )
 
@@ -27,25 +28,29 @@ import (
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s.t, s.said = t, strings.Builder{}
-			for i, line := range strings.Split(d.FullCmd()+"\n"+d.Input, "\n") {
-				if line = strings.TrimSpace(line); line == "" {
-					continue
-				}
-				name, args, err := datadriven.ParseLine(line)
-				require.NoError(t, err, "%s, line %d", d.Pos, i+1)
-				s.do(command{t: t, pos: d.Pos, name: name, args: args})
-			}
-			s.say("%s", s.picture())
-			return s.said.String()
-		})
+		datadriven.RunTestAny(t, path, s.tell)
 	})
+}
+
+// tell carries out the commands of one directive and returns what there is to say of them.
+func (s *story) tell(t testing.TB, d *datadriven.TestData) string {
+	s.t, s.said = t, strings.Builder{}
+	for i, line := range strings.Split(d.FullCmd()+"\n"+d.Input, "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, args, err := datadriven.ParseLine(line)
+		require.NoError(t, err, "%s, line %d", d.Pos, i+1)
+		s.do(command{t: t, pos: d.Pos, name: name, args: args})
+	}
+	s.say("%s", s.picture())
+	return s.said.String()
 }
 
 // story is one controller with one partition.
 type story struct {
-	t       *testing.T
+	t       testing.TB
+	wrong   rulestest.Change // made in every set of rules; zero: none
 	said    strings.Builder
 	config  controller.Config
 	ruler   *controller.Controller
@@ -59,7 +64,7 @@ var orders = replica.Partition{Topic: "orders"}
 
 // command is one line of a story.
 type command struct {
-	t    *testing.T
+	t    testing.TB
 	pos  string
 	name string
 	args []datadriven.CmdArg
@@ -183,6 +188,7 @@ func (s *story) do(c command) {
 func (s *story) open(c command) {
 	set, err := rules.Parse(rules.Protocol(c.text("protocol", "kip320")), c.list("without"), c.list("rules"))
 	require.NoError(s.t, err)
+	set, _ = s.wrong.Of(set)
 	replicas := c.ids("replicas")
 	if replicas == nil {
 		replicas = []replica.ID{1, 2, 3}
@@ -190,7 +196,7 @@ func (s *story) open(c command) {
 	s.config = controller.Config{Rules: set, Brokers: []replica.ID{1, 2, 3}, Unclean: c.has("unclean"),
 		SessionTimeout: replica.Time(c.number("session-timeout", 0)), PushInterval: replica.Time(c.number("push-interval", 0)),
 		Topics: []controller.Topic{{Partition: orders, Replicas: replicas, MinISR: int(c.number("min-isr", 2))}}}
-	*s = story{t: s.t, config: s.config, epochs: map[replica.ID]int64{}, starts: map[replica.ID]uint64{}}
+	*s = story{t: s.t, wrong: s.wrong, config: s.config, epochs: map[replica.ID]int64{}, starts: map[replica.ID]uint64{}}
 	s.ruler, err = controller.Open(s.config)
 	require.NoError(s.t, err)
 }

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 
 	"tidemark/node/rules"
@@ -106,15 +105,4 @@ func fieldOf(r rules.Rule) string {
 		}
 	}
 	return ""
-}
-
-// Missing lists the changes of the rules asked for that no key of noticed names: the rules that nobody would miss.
-func Missing(asked []string, noticed map[Change][]string) []Change {
-	var missing []Change
-	for _, c := range Changes() {
-		if slices.Contains(asked, c.Rule) && len(noticed[c]) == 0 {
-			missing = append(missing, c)
-		}
-	}
-	return missing
 }

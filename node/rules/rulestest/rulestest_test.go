@@ -66,9 +66,3 @@ func TestRulesAskedForAreFoundInTheSource(t *testing.T) {
 	_, err = rulestest.AskedFor(filepath.Join(folder, "nowhere"))
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
-
-func TestMissingAreTheRulesThatNobodyNoticed(t *testing.T) {
-	noticed := map[rulestest.Change][]string{{Rule: "elr", Value: "off"}: {"a story"}, {Rule: "fetch-fencing", Value: "off"}: nil}
-	assert.Equal(t, []rulestest.Change{{Rule: "fetch-fencing", Value: "off"}},
-		rulestest.Missing([]string{"fetch-fencing", "elr"}, noticed))
-}
