@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ type testCluster struct {
 	addresses map[int32]*net.TCPAddr
 	servers   map[int32]*kafka.Server
 	producers int64
-	dialed    map[int32]int
+	open      atomic.Int64 // connections, as the brokers see them
 
 	// before, if set, may answer a request in the place of the log. It is called under the lock.
 	before func(node int32, m replica.Message) replica.Body
@@ -54,7 +55,7 @@ func (l *testLog) end() int64 {
 
 func newTestCluster(t testing.TB, brokers int, topics ...history.Topic) *testCluster {
 	c := &testCluster{logs: map[replica.Partition]*testLog{}, addresses: map[int32]*net.TCPAddr{},
-		servers: map[int32]*kafka.Server{}, dialed: map[int32]int{}}
+		servers: map[int32]*kafka.Server{}}
 	var ids []replica.ID
 	for i := range brokers {
 		ids = append(ids, replica.ID(i+1))
@@ -74,7 +75,7 @@ func newTestCluster(t testing.TB, brokers int, topics ...history.Topic) *testClu
 		require.NoError(t, err)
 		s := kafka.NewBroker(id, &testBroker{c, id}, kafka.Config{Log: slog.New(slog.DiscardHandler)})
 		c.addresses[int32(id)], c.servers[int32(id)] = l.Addr().(*net.TCPAddr), s
-		serving.Go(func() { _ = s.Serve(l) })
+		serving.Go(func() { _ = s.Serve(&countingListener{l, &c.open}) })
 	}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
@@ -101,12 +102,41 @@ func (c *testCluster) Brokers() []int32 {
 func (c *testCluster) Dial(ctx context.Context, node int32) (net.Conn, error) {
 	c.mu.Lock()
 	address := c.addresses[node]
-	c.dialed[node]++
 	c.mu.Unlock()
 	if address == nil {
 		return nil, errors.New("no such broker")
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", address.String())
+}
+
+// drain waits until the brokers have dealt with everything that clients who are gone had sent.
+func (c *testCluster) drain(t testing.TB) {
+	require.Eventually(t, func() bool { return c.open.Load() == 0 }, soon, time.Millisecond)
+}
+
+// countingListener counts the connections that are open.
+type countingListener struct {
+	net.Listener
+	open *atomic.Int64
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &countedConn{Conn: nc, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	defer c.closed()
+	return c.Conn.Close()
 }
 
 // lead makes a broker the leader of a partition, in a new epoch.

@@ -141,8 +141,8 @@ func (c Config) check() error {
 		return wrong("value size", c.ValueSize, fmt.Sprintf("want bytes from 0 to %d", maxValueSize))
 	case c.FetchBytes < 1:
 		return wrong("fetch bytes", c.FetchBytes, "at least 1 is needed")
-	case c.Timeout < 0:
-		return wrong("timeout", c.Timeout, "want a duration")
+	case c.Timeout < time.Millisecond || c.Timeout > 15*time.Minute:
+		return wrong("timeout", c.Timeout, "want 1ms to 15m")
 	case c.ProduceTimeout < time.Millisecond || c.ProduceTimeout > time.Hour:
 		return wrong("produce timeout", c.ProduceTimeout, "want 1ms to 1h")
 	case c.FirstProcess < 0 || c.FirstProcess > maxProcess-int64(c.Clients):

@@ -145,8 +145,8 @@ func (g *Generator) from(p *progress) int64 {
 func (g *Generator) Learn(op Operation, a Answer) {
 	p := &g.partitions[op.Partition]
 	switch {
-	case a.OutOfRange:
-		// The log is shorter than it was. Where it ends is to be found out anew.
+	case a.OutOfRange && !op.Follower:
+		// The log is shorter than it was (a follower's may just not be as long yet). Where it ends is to be found out anew.
 		*p = progress{}
 	case a.Kind != history.OK:
 	case op.Type == history.Produce:

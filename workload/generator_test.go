@@ -193,7 +193,10 @@ func TestAProcessThatIsFarBehindGoesOnNearTheEnd(t *testing.T) {
 func TestAProcessWhoseOffsetIsGoneStartsAgain(t *testing.T) {
 	g := reading(t)
 	g.Learn(g.Next(), readAt(0, 50, 60))
-	g.Learn(Operation{Type: history.Fetch, From: 50}, Answer{Kind: history.Fail, OutOfRange: true})
+	gone := Answer{Kind: history.Fail, OutOfRange: true}
+	g.Learn(Operation{Type: history.Fetch, From: 50, Follower: true}, gone)
+	assert.EqualValues(t, 50, g.partitions[0].position, "a follower may just be behind")
+	g.Learn(Operation{Type: history.Fetch, From: 50}, gone)
 	op := g.Next()
 	assert.Zero(t, op.From)
 	g.Learn(op, readAt(0, 4, 4))

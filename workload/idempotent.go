@@ -26,6 +26,8 @@ const (
 	// fetchWait is how long a broker may hold a fetch of the consumers. A fetch that was given up holds up the next one for as
 	// long as this.
 	fetchWait = 100 * time.Millisecond
+	// clientLeast is the shortest timeout that kgo accepts.
+	clientLeast = 100 * time.Millisecond
 )
 
 // RunIdempotent asks a cluster by way of an ordinary client, franz-go's kgo, with what is its default: idempotence, acks=all and
@@ -45,8 +47,13 @@ func RunIdempotent(ctx context.Context, c Config, d Dialer, sink history.Sink) (
 	if err := c.check(); err != nil {
 		return c.Stats, err
 	}
-	if c.Acks != "all" {
+	switch {
+	case c.Acks != "all":
 		return c.Stats, wrong("acks", strconv.Quote(c.Acks), `idempotence needs "all"`)
+	case c.Timeout < clientLeast:
+		return c.Stats, wrong("timeout", c.Timeout, "an ordinary client needs at least 100ms")
+	case c.ProduceTimeout < clientLeast:
+		return c.Stats, wrong("produce timeout", c.ProduceTimeout, "an ordinary client needs at least 100ms")
 	}
 	r := newRoutes(d, c.partitions(), c.Stats)
 	if err := ready(ctx, &c, r); err != nil {

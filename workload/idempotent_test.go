@@ -3,10 +3,13 @@ package workload
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"tidemark/checker/history"
 	"tidemark/node/replica"
@@ -79,6 +82,7 @@ func TestRetriesAreNotSeenAndAppendNothingTwice(t *testing.T) {
 	assert.Greater(t, *lost, 3)
 	assert.Empty(t, keysBut(got.errors, "canceled", "no records"), "the client tries again until it is told")
 
+	cluster.drain(t)
 	var sink history.Memory
 	require.NoError(t, FinalReads(t.Context(), c, cluster, &sink, 1000))
 	seen := map[string]bool{}
@@ -86,6 +90,73 @@ func TestRetriesAreNotSeenAndAppendNothingTwice(t *testing.T) {
 		assert.False(t, seen[r.Value], "%s is in the log twice", r.Value)
 		seen[r.Value] = true
 	}
+}
+
+// While nobody accepts a record, its client goes on trying. When that takes too long the operation's outcome is unknown, and rightly
+// so: here the record is appended after all.
+func TestARecordThatTakesTooLongIsUnknown(t *testing.T) {
+	cluster := newTestCluster(t, 1, orders(1))
+	refused := 0
+	cluster.intercept(func(_ int32, m replica.Message) replica.Body {
+		if _, ok := m.Body.(*replica.Produce); ok && refused >= 0 {
+			refused++
+			return &replica.ProduceAnswer{Error: replica.NotEnoughReplicas, Base: -1, Refused: true}
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	sink := &until{end: cancel, enough: func(e *history.Event) bool {
+		if e.Kind == history.Info && e.Op.Error == "timeout" {
+			cluster.mu.Lock()
+			assert.Greater(t, refused, 1, "it was tried more than once")
+			refused = -1
+			cluster.mu.Unlock()
+		}
+		return e.Kind == history.OK && len(e.Op.Records) > 0
+	}}
+	c := Config{Topics: []history.Topic{orders(1)}, Clients: 2, Seed: 4, Timeout: clientLeast}
+	_, err := RunIdempotent(ctx, c, cluster, sink)
+	require.NoError(t, err)
+	got := verify(t, sink.Events())
+	assert.Equal(t, 1, got.errors["timeout"])
+	assert.True(t, got.retired[0])
+	assert.Equal(t, got.produced[0], []string{"a0"})
+	assert.Equal(t, "a0", got.values["orders-0"][0])
+}
+
+// A broker that was restarted elsewhere is found by its new address, and by way of the dialer.
+func TestOrdinaryClientsFindBrokersByWhatTheyAdvertise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var port atomic.Int32
+		port.Store(9092)
+		var dialed []int32
+		d := &scripted{brokers: []int32{1},
+			dial: func(_ context.Context, node int32) error { dialed = append(dialed, node); return nil },
+			serve: metadataFrom(func(int32) *kmsg.MetadataResponse {
+				m := metadata(told{7, 0, []int32{7}})
+				b := kmsg.NewMetadataResponseBroker()
+				b.NodeID, b.Host, b.Port = 7, "broker-7.example", port.Load()
+				m.Brokers = append(m.Brokers, b)
+				return m
+			}, nil)}
+		cl := clientOf(t, t.Context(), d)
+		f := newFinder(t.Context(), cl.config, cl.routes)
+		defer f.client.close()
+		dial := func(address string) error {
+			nc, err := f.dial(t.Context(), "tcp", address)
+			if err == nil {
+				err = nc.Close()
+			}
+			return err
+		}
+		require.NoError(t, dial("broker-7.example:9092"))
+		port.Store(19092)
+		require.NoError(t, dial("broker-7.example:19092"))
+		require.NoError(t, dial("broker-7.example:9092"), "those that a broker does not tell of may be there all the same")
+		assert.Equal(t, []int32{1, 7, 7, 7}, dialed, "broker 1 tells, broker 7 is connected to")
+		assert.ErrorContains(t, dial("elsewhere.example:9092"), "no broker advertises elsewhere.example:9092")
+	})
 }
 
 // The log loses what the consumer has read, as by an unclean election. The consumer finds out by the leader epochs and says so.

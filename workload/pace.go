@@ -38,8 +38,8 @@ func (p *pace) wait(ctx context.Context, until time.Time) bool {
 	return ctx.Err() == nil && (until.IsZero() || time.Now().Before(until))
 }
 
-// The pauses after operations that failed at once: without them, clients of a partition that nobody leads would write thousands of
-// failures a second into the history.
+// The pauses after operations that came to nothing: without them, clients of a partition that nobody leads would write thousands of
+// failures a second into the history, or retire as many processes.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond

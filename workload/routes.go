@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ type routes struct {
 // topology is a snapshot of [routes]; nobody changes it.
 type topology struct {
 	partitions []route
-	addresses  map[string]int32 // advertised host:port of a broker
+	addresses  map[string]int32 // brokers by the host:port that they advertise
 }
 
 // route is where requests for a partition go.
@@ -67,7 +68,7 @@ func newRoutes(d Dialer, ps []partition, stats *Stats) *routes {
 	for i := range none {
 		none[i] = route{leader: nobody, last: nobody, epoch: -1}
 	}
-	r.now.Store(&topology{partitions: none})
+	r.now.Store(&topology{partitions: none, addresses: map[string]int32{}})
 	return r
 }
 
@@ -175,7 +176,9 @@ func (r *routes) refresh(cl *client, seen *topology) error {
 
 // learn takes in what a broker tells.
 func (r *routes) learn(resp *kmsg.MetadataResponse) {
-	t := &topology{partitions: slices.Clone(r.now.Load().partitions), addresses: map[string]int32{}}
+	old := r.now.Load()
+	// A broker tells of the live ones that it knows of: the others' addresses stay as they were last told.
+	t := &topology{partitions: slices.Clone(old.partitions), addresses: maps.Clone(old.addresses)}
 	for _, b := range resp.Brokers {
 		t.addresses[net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))] = b.NodeID
 	}
@@ -203,15 +206,17 @@ func (to *route) learn(p *kmsg.MetadataResponseTopicPartition) (changed bool) {
 	return changed
 }
 
-// missing names the partitions of which nothing is known.
-func (r *routes) missing() []string {
-	var names []string
+// missing names the partitions of which nothing is known, and counts those that are known to have no leader.
+func (r *routes) missing() (names []string, leaderless int) {
 	for i, to := range r.now.Load().partitions {
-		if len(to.replicas) == 0 {
+		switch {
+		case len(to.replicas) == 0:
 			names = append(names, r.partitions[i].name)
+		case to.leader == nobody:
+			leaderless++
 		}
 	}
-	return names
+	return names, leaderless
 }
 
 func deref(s *string) string {

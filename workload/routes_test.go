@@ -124,7 +124,8 @@ func TestWhoHasNotHeardOfTheElectionIsNotBelieved(t *testing.T) {
 	leaders := func() []int32 {
 		return []int32{r.node(&Operation{Partition: 0, Type: history.End}), r.node(&Operation{Partition: 1, Type: history.End})}
 	}
-	assert.Equal(t, []string{"orders-0", "orders-1"}, r.missing())
+	missing, _ := r.missing()
+	assert.Equal(t, []string{"orders-0", "orders-1"}, missing)
 	both := []int32{1, 2}
 	for _, step := range []struct {
 		name    string
@@ -144,7 +145,9 @@ func TestWhoHasNotHeardOfTheElectionIsNotBelieved(t *testing.T) {
 		assert.Equal(t, step.leaders, leaders(), step.name)
 		assert.Equal(t, step.changes, r.stats.leaderChanges.Load(), step.name)
 	}
-	assert.Empty(t, r.missing())
+	missing, leaderless := r.missing()
+	assert.Empty(t, missing)
+	assert.Zero(t, leaderless)
 }
 
 func TestBrokersAreAskedInTurnAndTheSilentOnesLast(t *testing.T) {

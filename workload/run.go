@@ -61,27 +61,30 @@ func watched(s *Stats, start time.Time, wait func() error) error {
 	}
 }
 
-// ready waits until every partition is known, though it need not have a leader.
+// ready waits until every partition is known and has a leader. In the end it makes do with partitions that have none, since that
+// is for the run to show.
 func ready(ctx context.Context, c *Config, r *routes) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	cl := newClient(ctx, c, r)
+	cl := newClient(waiting, c, r)
 	cl.become(c.FirstProcess)
 	defer cl.close()
 	for wait := (pause{}); ; {
 		last := r.refresh(cl, r.now.Load())
-		missing := r.missing()
-		if last == nil && len(missing) == 0 {
+		missing, leaderless := r.missing()
+		if last == nil && len(missing)+leaderless == 0 {
 			return nil
 		}
-		wait.longer(ctx)
-		if ctx.Err() == nil {
+		wait.longer(waiting)
+		switch {
+		case waiting.Err() == nil:
 			continue
-		}
-		if last == nil || errors.Is(last, ctx.Err()) {
+		case ctx.Err() != nil || len(missing) == 0:
+			return nil // the run ends before it begins, or goes without leaders
+		case last == nil || errors.Is(last, waiting.Err()):
 			last = fmt.Errorf("no broker knows %s", strings.Join(missing, ", "))
 		}
-		return fmt.Errorf("%w: %w (%w)", ErrNotReady, last, context.Cause(ctx))
+		return fmt.Errorf("%w: %w (after %s)", ErrNotReady, last, readyTimeout)
 	}
 }
 
@@ -154,9 +157,7 @@ func (w *worker) attempt(op *Operation) error {
 		if stale {
 			_ = w.client.routes.refresh(w.client, seen) // if nobody can tell, the next attempt shows it
 		}
-		if a.Kind == history.Fail {
-			w.pause.longer(w.client.ctx)
-		}
+		w.pause.longer(w.client.ctx)
 	}
 	return nil
 }

@@ -243,6 +243,16 @@ func TestARunEndsByItself(t *testing.T) {
 	})
 }
 
+func TestARunThatIsStoppedBeforeItBeginsEndsToo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var sink history.Memory
+	stats, err := Run(ctx, Config{Topics: []history.Topic{orders(1)}, Clients: 2}, &scripted{brokers: []int32{1}}, &sink)
+	assert.NoError(t, err)
+	assert.Zero(t, stats.Totals().Operations())
+	assert.Empty(t, sink.Events())
+}
+
 func TestARunNeedsItsTopics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tc := range []struct {
@@ -263,6 +273,41 @@ func TestARunNeedsItsTopics(t *testing.T) {
 			assert.GreaterOrEqual(t, time.Since(start), readyTimeout, "the cluster gets time to start")
 		}
 	})
+}
+
+func TestARunBeginsWhenThereAreLeaders(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		elected time.Duration
+		begins  time.Duration
+		failed  bool
+	}{
+		{"a leader is elected soon", time.Second, 1100 * time.Millisecond, false},
+		{"none is elected for long", time.Minute, readyTimeout, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				d := &scripted{brokers: []int32{1}, serve: metadataFrom(
+					func(int32) *kmsg.MetadataResponse {
+						if time.Since(start) < tc.elected {
+							return metadata(told{nobody, 0, []int32{1}})
+						}
+						return metadata(told{1, 1, []int32{1}})
+					},
+					func(p *peer, r *request) {
+						time.Sleep(time.Millisecond)
+						p.answer(r, r.respond(0, nil))
+					})}
+				sink := &history.Memory{Clock: history.Since(start)}
+				stats, err := Run(t.Context(), Config{Topics: []history.Topic{orders(1)}, Clients: 1, Mix: Mix{End: 1}, Time: time.Second}, d, sink)
+				require.NoError(t, err)
+				first := time.Duration(sink.Events()[0].Time)
+				assert.InDelta(t, tc.begins, first, float64(lastPause))
+				assert.Equal(t, tc.failed, stats.Totals().Failed > 0)
+			})
+		})
+	}
 }
 
 func TestConfigurationsThatMakeNoSense(t *testing.T) {
@@ -300,8 +345,20 @@ func TestConfigurationsThatMakeNoSense(t *testing.T) {
 			assert.NotNil(t, stats)
 		})
 	}
-	_, err := RunIdempotent(t.Context(), Config{Topics: good.Topics, Clients: 1, Acks: "1"}, &scripted{}, &history.Memory{})
-	assert.ErrorContains(t, err, `idempotence needs "all"`)
+	for _, tc := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{Acks: "1"}, `acks is "1": idempotence needs "all"`},
+		{Config{Timeout: 50 * time.Millisecond}, "timeout is 50ms"},
+		{Config{ProduceTimeout: 50 * time.Millisecond}, "produce timeout is 50ms"},
+		{Config{Acks: "2"}, `acks is "2"`},
+	} {
+		tc.config.Topics, tc.config.Clients = good.Topics, 1
+		_, err := RunIdempotent(t.Context(), tc.config, &scripted{}, &history.Memory{})
+		assert.ErrorIs(t, err, ErrConfig)
+		assert.ErrorContains(t, err, tc.want)
+	}
 }
 
 func TestARateIsABound(t *testing.T) {

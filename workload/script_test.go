@@ -33,6 +33,9 @@ var _ Dialer = (*scripted)(nil)
 func (s *scripted) Brokers() []int32 { return s.brokers }
 
 func (s *scripted) Dial(ctx context.Context, node int32) (net.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if s.dial != nil {
 		if err := s.dial(ctx, node); err != nil {
 			return nil, err
