@@ -160,7 +160,7 @@ func BenchmarkJudges(b *testing.B) {
 		name := fmt.Sprintf("operations=%d/clients=%d/level=%s/lost-tail=%t", c.operations, c.clients, strings.ReplaceAll(c.level.String(), " ", "-"),
 			c.lost)
 		taken := func(b *testing.B) *partition {
-			in, err := take(context.Background(), Events(history.Header{}, workload(c.operations, c.clients, c.lost)))
+			in, err := take(context.Background(), Events(history.Header{}, workload(c.operations, c.clients, c.lost)), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

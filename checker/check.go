@@ -22,6 +22,8 @@ type Result struct {
 	Findings     []Finding     `json:"findings,omitempty"`
 	Observations []Observation `json:"observations,omitempty"`
 	Partitions   []Partition   `json:"partitions"`
+	// Slices are the rejections cut down to a few operations each, judged anew by porcupine.
+	Slices []Slice `json:"slices,omitempty"`
 	// Porcupine is its verdict on the whole history: Illegal if it is on any partition, else NotRun if it did not judge all.
 	Porcupine Outcome  `json:"porcupine"`
 	Evidence  Evidence `json:"evidence"`
@@ -50,6 +52,8 @@ type Partition struct {
 	Porcupine Outcome `json:"porcupine"`
 	// PorcupineWhy says why porcupine did not judge.
 	PorcupineWhy string `json:"porcupine_why,omitempty"`
+	// Replayed: the order that explains the operations at Level was replayed by package replay, which shares no code with the check.
+	Replayed bool `json:"replayed,omitempty"`
 }
 
 // Evidence is how much happened. A verdict without it is worth nothing.
@@ -105,11 +109,11 @@ func Check(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := take(ctx, src)
+	in, err := take(ctx, src, o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	j := &judge{in: in, bar: bar, limits: o.Porcupine.withDefaults(), court: court{in, contract}}
+	j := &judge{in: in, bar: bar, limits: o.Porcupine.withDefaults(), uncertified: o.Uncertified, court: court{in, contract}}
 	j.res = &Result{Torn: in.torn, Porcupine: Ok, Contract: Contract{Acks: contract.Acks, MinISR: contract.MinISR, Unclean: contract.Unclean,
 		Protocol: contract.Protocol, CrashBudget: contract.CrashBudget, Bar: bar}}
 	var disagreement error
@@ -139,6 +143,8 @@ type judge struct {
 	res    *Result
 	// doubts are reasons for being inconclusive.
 	doubts []Reason
+	// uncertified: nobody confirms what was decided.
+	uncertified bool
 }
 
 // decide runs the exact check on one partition: the strongest level that holds, and every anomaly.
@@ -169,7 +175,9 @@ func (j *judge) partition(ctx context.Context, p *partition) error {
 	t := &teller{p: p, x: j.in.index(p.name), faults: j.in.faults}
 	told := map[Anomaly]int{}
 	above := observations(nil)
-	for _, c := range p.clues(r, s) {
+	clues := p.clues(r, s)
+	for i := range clues {
+		c := clues[i]
 		told[c.anomaly]++
 		short := told[c.anomaly] > maxTold
 		if c.breaks > j.bar {
@@ -214,9 +222,23 @@ func (j *judge) partition(ctx context.Context, p *partition) error {
 		j.res.Porcupine = heard.outcome
 	}
 	if heard.outcome != NotRun && !r.limit && (heard.outcome == Ok) != (level >= j.bar) {
-		return &DisagreementError{Partition: p.name, Level: j.bar, Exact: level >= j.bar, Porcupine: heard.outcome == Ok}
+		return &DisagreementError{Partition: p.name, Level: j.bar, Exact: level >= j.bar, Porcupine: heard.outcome == Ok, By: "porcupine", p: p}
 	}
-	return nil
+	if j.uncertified {
+		return nil
+	}
+	return j.certify(ctx, p, level, r.limit, clues)
+}
+
+// certify has others confirm what was decided: the kernel what holds, and porcupine, on slices, what does not.
+func (j *judge) certify(ctx context.Context, p *partition, level Level, limit bool, clues []clue) error {
+	if level >= Agreement && !limit {
+		if err := p.certify(level); err != nil {
+			return &DisagreementError{Partition: p.name, Level: level, Exact: true, By: "the kernel that replays its order", Detail: err.Error(), p: p}
+		}
+		j.res.Partitions[len(j.res.Partitions)-1].Replayed = true
+	}
+	return j.cutSlices(ctx, p, clues)
 }
 
 // excuse asks the contract about a clue that is a loss; nothing else is ever excused.

@@ -174,8 +174,10 @@ func TestAResultSurvivesJSON(t *testing.T) {
 	require.NoError(t, err)
 	var back checker.Result
 	require.NoError(t, json.Unmarshal(b, &back))
-	assert.Equal(t, *res, back)
-	again, err := json.Marshal(check(t, filepath.Join("testdata", "S2b.hw.jsonl"), checker.Options{}))
+	again, err := json.Marshal(back)
+	require.NoError(t, err)
+	assert.Equal(t, string(b), string(again))
+	again, err = json.Marshal(check(t, filepath.Join("testdata", "S2b.hw.jsonl"), checker.Options{}))
 	require.NoError(t, err)
 	assert.Equal(t, string(b), string(again), "the same history gives the same bytes")
 }

@@ -94,16 +94,23 @@ type fault struct {
 	beginTime   int64
 }
 
-// polled is how many events are taken in between two looks at the context.
-const polled = 4096
+const (
+	// polled is how many events are taken in between two looks at the context.
+	polled = 1 << 12
+	// told is how many are taken in between two reports of progress.
+	told = 1 << 18
+)
 
-func take(ctx context.Context, src Source) (*intake, error) {
+func take(ctx context.Context, src Source, progress func(events int64)) (*intake, error) {
 	in := &intake{header: src.Header(), partitions: map[string]*partition{}, processes: map[int64]process{},
 		nodes: map[string]*nodeIndex{}}
 	var e history.Event
 	for n := 0; ; n++ {
 		if n%polled == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if progress != nil && n > 0 && n%told == 0 {
+			progress(int64(n))
 		}
 		err := src.Next(&e)
 		if errors.Is(err, io.EOF) {

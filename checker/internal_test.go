@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,27 +12,61 @@ import (
 	"go.uber.org/goleak"
 
 	"tidemark/checker/history"
+	"tidemark/checker/replay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTwoCheckersThatDisagreeAreAnErrorAndNoVerdict(t *testing.T) {
-	p := load([]action{
+	lost := []action{
 		{kind: history.Produce, values: []int{0}, call: 1, ret: 2, out: happened},
 		{kind: history.Fetch, call: 3, ret: 4, out: happened, final: true},
-	})
-	in := &intake{nodes: map[string]*nodeIndex{}}
-	newJudge := func() *judge {
-		return &judge{in: in, bar: CommittedLog, limits: Limits{}.withDefaults(), res: &Result{Porcupine: Ok}}
 	}
-	require.NoError(t, newJudge().partition(context.Background(), p), "as they are they agree")
-	p.returned = nil // the exact check goes blind: it sees nothing proved
-	err := newJudge().partition(context.Background(), p)
+	in := &intake{nodes: map[string]*nodeIndex{}}
+	newJudge := func(o Options) *judge {
+		return &judge{in: in, bar: CommittedLog, limits: o.Porcupine.withDefaults(), res: &Result{Porcupine: Ok}}
+	}
+	agreed := newJudge(Options{})
+	require.NoError(t, agreed.partition(context.Background(), load(lost)), "as they are they agree")
+	require.Len(t, agreed.res.Slices, 1)
+
+	blind := load(lost)
+	blind.returned = nil // the exact check goes blind: it sees nothing proved
+	err := newJudge(Options{}).partition(context.Background(), blind)
 	var d *DisagreementError
 	require.ErrorAs(t, err, &d)
-	assert.Equal(t, DisagreementError{Partition: "orders-0", Level: CommittedLog, Exact: true, Porcupine: false}, *d)
 	assert.EqualError(t, err, "checker: on orders-0 level committed log holds by the exact check and is broken by porcupine; "+
 		"keep the history and report it: this is a bug of the checker")
+
+	// Where porcupine is not asked the kernel notices.
+	blind = load(lost)
+	blind.returned = nil
+	err = newJudge(Options{Porcupine: Limits{Operations: -1}}).partition(context.Background(), blind)
+	require.ErrorAs(t, err, &d)
+	assert.Equal(t, "the kernel that replays its order", d.By)
+	assert.True(t, d.Exact)
+	assert.Contains(t, d.Detail, replay.ErrRefused.Error())
+
+	// A rejection of what is good has no slice that porcupine rejects too.
+	lost[1].hw, lost[1].read, lost[1].offsets = 1, []int{0}, []int64{0}
+	good := load(lost)
+	good.settle()
+	err = newJudge(Options{}).cutSlices(context.Background(), good, []clue{{anomaly: StaleRead, ops: []int32{0, 1}, breaks: Linearizable, lost: none, prover: none}})
+	require.ErrorAs(t, err, &d)
+	assert.False(t, d.Exact)
+	assert.True(t, d.Porcupine)
+
+	dir := filepath.Join(t.TempDir(), "report")
+	files, err := d.WriteFiles(dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(dir, "disagreement.json"), filepath.Join(dir, "orders-0.jsonl")}, files)
+	r, err := history.Open(files[1])
+	require.NoError(t, err)
+	defer r.Close()
+	res, err := Check(context.Background(), r, Options{})
+	require.NoError(t, err)
+	assert.Equal(t, Linearizable, res.Level(), "the partition is judged again from the file")
+	assert.Equal(t, 2, res.Partitions[0].Operations)
 }
 
 func TestSlotsAreAMapOfOffsets(t *testing.T) {

@@ -333,6 +333,21 @@ func TestTheExactCheckAgreesWithPorcupine(t *testing.T) {
 			if named == want {
 				t.Fatalf("run %d: at level %v porcupine says %t, the anomalies are %+v\n%s", run, l, want, clues, show(as))
 			}
+			if want {
+				require.NoError(t, p.certify(l), "run %d: at level %v\n%s", run, l, show(as))
+				some := slices.DeleteFunc(everything(p), func(int32) bool { return r.IntN(3) == 0 })
+				require.False(t, p.cut(some, l, nil).judge() == Illegal, "run %d: a slice of what holds %v must be explained: %v\n%s", run, l, some, show(as))
+				closed := slices.Collect(p.slots.unfilled(p.longest(), p.assigned))
+				require.False(t, p.cut(everything(p), l, closed).judge() == Illegal, "run %d: all of what holds %v\n%s", run, l, show(as))
+			} else {
+				require.Error(t, p.certify(l), "run %d: at level %v\n%s", run, l, show(as))
+				for _, c := range clues {
+					if packed := c.anomaly == Hole && slices.ContainsFunc(as, func(a action) bool { return a.out == unknown && len(a.values) > 1 }); c.breaks <= l && !packed {
+						_, cut := p.slice(context.Background(), &c, l)
+						require.Equal(t, Illegal, cut, "run %d: no slice shows %+v at level %v\n%s", run, c, l, show(as))
+					}
+				}
+			}
 			fed := p.ask(context.Background(), l, res.short, Limits{}.withDefaults())
 			if fed.outcome == NotRun || (fed.outcome == Ok) != want {
 				t.Fatalf("run %d: at level %v the oracle says %t, porcupine as it is fed says %+v\n%s", run, l, want, fed, show(as))
@@ -344,4 +359,12 @@ func TestTheExactCheckAgreesWithPorcupine(t *testing.T) {
 		require.Greater(t, accepted[l], *oracleRuns/10)
 		require.Greater(t, rejected[l], *oracleRuns/10)
 	}
+}
+
+func everything(p *partition) []int32 {
+	ids := make([]int32, len(p.ops))
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	return ids
 }

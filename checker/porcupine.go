@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -256,25 +255,4 @@ func concurrency(fed []porcupine.Operation) int {
 		width = max(width, i+1-done)
 	}
 	return width
-}
-
-// DisagreementError says that porcupine and the exact check came to different verdicts on one partition: one of them, or the
-// translation between them, is wrong. It is never a verdict on the run.
-type DisagreementError struct {
-	Partition string
-	Level     Level
-	// Exact and Porcupine say whether each found the level to hold.
-	Exact, Porcupine bool
-}
-
-// Error asks for the history.
-func (e *DisagreementError) Error() string {
-	verb := func(ok bool) string {
-		if ok {
-			return "holds"
-		}
-		return "is broken"
-	}
-	return strings.Join([]string{"checker: on ", e.Partition, " level ", e.Level.String(), " ", verb(e.Exact),
-		" by the exact check and ", verb(e.Porcupine), " by porcupine; keep the history and report it: this is a bug of the checker"}, "")
 }

@@ -77,6 +77,11 @@ func (s *slots) below(end int64) int64 {
 // holes gives the offsets below end that nobody claimed, lowest first. It looks at every offset: ask below first whether there are
 // few.
 func (s *slots) holes(end int64) iter.Seq[int64] {
+	return s.unfilled(end, func(int32) bool { return false })
+}
+
+// unfilled gives, beside the holes, the offsets whose value does not count.
+func (s *slots) unfilled(end int64, but func(v int32) bool) iter.Seq[int64] {
 	ids := make([]int64, 0, len(s.pages))
 	for id := range s.pages {
 		ids = append(ids, id)
@@ -91,7 +96,7 @@ func (s *slots) holes(end int64) iter.Seq[int64] {
 				}
 			}
 			for ; next < min((id+1)<<pageBits, end); next++ {
-				if s.pages[id][next&(pageSize-1)] == 0 && !yield(next) {
+				if v := s.pages[id][next&(pageSize-1)]; (v == 0 || but(v-1)) && !yield(next) {
 					return
 				}
 			}
