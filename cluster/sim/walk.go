@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+
+	"tidemark/node/replica"
+)
+
+// Severity is how much may go wrong at once in a random schedule. Each step of the ladder has all of those before it.
+type Severity uint8
+
+// The ladder of severity.
+const (
+	// Sane: the controller fences only who is dead or cut off, and brokers learn soon.
+	Sane Severity = iota
+	// Failover: sessions end and leaders change at any time, as under long pauses and rebalancing.
+	Failover
+	// Zombies: brokers that do not learn that they were deposed or fenced, clients that still talk to them, fetches that arrive late.
+	Zombies
+	// Power: disks lose what was not flushed, up to any cut.
+	Power
+)
+
+var severities = [...]string{"sane", "failover", "zombies", "power"}
+
+// Severities lists the ladder, mildest first.
+func Severities() []Severity { return []Severity{Sane, Failover, Zombies, Power} }
+
+// String is the word that [ParseSeverity] reads.
+func (s Severity) String() string {
+	if int(s) < len(severities) {
+		return severities[s]
+	}
+	return fmt.Sprintf("severity(%d)", uint8(s))
+}
+
+// ParseSeverity reads what [Severity.String] writes.
+func ParseSeverity(word string) (Severity, error) {
+	for i, s := range severities {
+		if s == word {
+			return Severity(i), nil
+		}
+	}
+	return 0, fmt.Errorf("severity %q: want sane, failover, zombies or power", word)
+}
+
+// stream is splitmix64 (Steele, Lea and Flood, 2014): its own, because the standard library does not promise that the numbers
+// of a seed stay the same.
+type stream uint64
+
+// streamOf is the stream of one schedule of a seed. Streams of neighbours have nothing in common.
+func streamOf(seed uint64, schedule int64) stream {
+	s := stream(seed)
+	first := s.next()
+	s = stream(first ^ uint64(schedule)*0xd1342543de82ef95)
+	return stream(s.next())
+}
+
+func (s *stream) next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below is a number from 0 to n-1.
+func (s *stream) below(n int) int {
+	hi, _ := bits.Mul64(s.next(), uint64(n))
+	return int(hi)
+}
+
+// chance is true in so many of a hundred cases.
+func (s *stream) chance(percent int) bool { return s.below(100) < percent }
+
+// weights say how often each move is tried, by severity: the first from which on it has the weight.
+var weights = [ops]struct {
+	weight int
+	from   Severity
+}{
+	opProduce: {10, Sane}, opFetch: {14, Sane}, opRequest: {12, Sane}, opAnswer: {8, Sane}, opLearn: {12, Sane}, opTruncate: {6, Sane},
+	opSettle: {2, Sane}, opLag: {1, Sane}, opCheckpoint: {2, Sane}, opKill: {1, Sane}, opStart: {4, Sane}, opIsolate: {2, Sane}, opHeal: {4, Sane},
+	opFence: {3, Sane}, opUnfence: {4, Sane}, opTransfer: {3, Failover}, opSend: {3, Zombies}, opDeliver: {3, Zombies}, opFlush: {3, Power},
+	opPower: {3, Power},
+}
+
+// walker takes random moves on a world.
+type walker struct {
+	w        *World
+	r        stream
+	severity Severity
+	manual   bool // fetches are delivered by hand
+	moves    []move
+	wanted   []move // what would be interesting next, the best last
+	total    int
+	table    [ops]int // cumulative weights
+}
+
+func newWalker(w *World, r stream, severity Severity) *walker {
+	k := &walker{w: w, r: r, severity: severity, manual: !w.c.forget}
+	for o := range ops {
+		x := weights[o]
+		if x.from <= severity && (k.manual || o != opSend && o != opDeliver) {
+			k.total += x.weight
+		}
+		k.table[o] = k.total
+	}
+	return k
+}
+
+// run takes so many moves, impossible ones not counted.
+func (k *walker) run(steps int) {
+	for tries := 0; len(k.moves) < steps && tries < 8*steps; tries++ {
+		k.take(k.choose())
+	}
+}
+
+func (k *walker) choose() move {
+	if n := len(k.wanted); n > 0 {
+		m := k.wanted[n-1]
+		k.wanted = k.wanted[:n-1]
+		if k.r.chance(65) {
+			return m
+		}
+		if k.r.chance(30) {
+			k.wanted = k.wanted[:0]
+		}
+	}
+	at, o := k.r.below(k.total), op(0)
+	for k.table[o] <= at {
+		o++
+	}
+	m := move{op: o, at: uint8(k.r.below(len(k.w.nodes)))}
+	switch o {
+	case opProduce:
+		if k.w.leader >= 0 && (k.severity < Zombies || k.r.chance(85)) {
+			m.at = uint8(k.w.leader)
+		}
+	case opDeliver:
+		m.arg = uint8(k.r.below(len(k.w.nodes)))
+	case opPower:
+		m.arg = uint8(max(0, k.r.below(6)-3))
+	}
+	return m
+}
+
+// take takes a move if the severity permits it, and thinks about what would be interesting after it.
+func (k *walker) take(m move) {
+	w, i := k.w, int(m.at)
+	switch {
+	case m.op == opFence && k.severity < Failover && w.nodes[i].up && !w.isolated.has(i):
+		return
+	case m.op == opProduce && len(w.truth.values) >= 100:
+		return
+	}
+	if !w.try(m) {
+		return
+	}
+	k.moves = append(k.moves, m)
+	k.aim(m)
+}
+
+// aim looks for the windows in which protocols fail: a record is committed and only the leader knows, a new leader knows less
+// than the old one, a follower has cut and not fetched yet.
+func (k *walker) aim(m move) {
+	w, i := k.w, int(m.at)
+	switch m.op {
+	case opRequest:
+		if w.leader >= 0 && w.nodes[w.leader].up && w.nodes[i].up && w.nodes[w.leader].core.HighWatermark() > w.nodes[i].core.HighWatermark() && k.r.chance(40) {
+			k.depose()
+		}
+	case opIsolate:
+		k.want(opFence, i)
+	case opKill, opPower:
+		k.want(opStart, i)
+		if k.r.chance(50) {
+			k.want(opFence, i)
+		}
+	case opFence, opTransfer:
+		if w.leader >= 0 {
+			for j := range w.nodes {
+				if j != w.leader && (k.severity < Zombies || k.r.chance(60)) {
+					k.want(opLearn, j)
+				}
+			}
+			k.want(opLearn, w.leader)
+		}
+	case opLearn:
+		v := w.look(i)
+		switch {
+		case v.Role == replica.RoleFollower && v.Truncating:
+			k.want(opTruncate, i)
+		case v.Role == replica.RoleFollower:
+			k.want(opRequest, i)
+		case v.Role == replica.RoleLeader && k.r.chance(40):
+			k.want(opProduce, i)
+		}
+	case opTruncate:
+		if k.r.chance(35) {
+			k.depose()
+		} else {
+			k.want(opFetch, i)
+		}
+	case opSend:
+		if k.r.chance(50) {
+			k.want(opStart, i)
+			k.want(opPower, i)
+		}
+	case opUnfence, opStart:
+		k.want(opLearn, i)
+	}
+}
+
+func (k *walker) want(o op, i int) {
+	if weights[o].from <= k.severity {
+		k.wanted = append(k.wanted, move{op: o, at: uint8(i)})
+	}
+}
+
+// depose makes the leader go.
+func (k *walker) depose() {
+	w := k.w
+	if w.leader < 0 {
+		return
+	}
+	if k.severity >= Failover && k.r.chance(50) {
+		k.want(opTransfer, k.r.below(len(w.nodes)))
+		return
+	}
+	k.want(opFence, w.leader)
+	if k.severity == Sane || k.r.chance(50) {
+		k.want(opIsolate, w.leader)
+	}
+}

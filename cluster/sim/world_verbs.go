@@ -1,0 +1,393 @@
+package sim
+
+import (
+	"bytes"
+	"slices"
+
+	"tidemark/nemesis/schedule"
+	"tidemark/node/control"
+	"tidemark/node/controller"
+	"tidemark/node/replica"
+	"tidemark/node/rules"
+)
+
+// Apply takes one step of a schedule. It is false if the step is impossible as things are; then a step that names one broker
+// has changed nothing. Premises are not looked at, and neither pause, resume nor fail are steps of a world.
+func (w *World) Apply(s schedule.Step) bool {
+	w.count.Steps++
+	switch s.Verb {
+	case schedule.Produce:
+		to := w.leader
+		if s.To != 0 {
+			to = w.placeOf(s.To)
+		}
+		return w.observe(w.produce(s.Value, to))
+	case schedule.Consume, schedule.Latest:
+		at := w.leader
+		if len(s.Nodes) > 0 {
+			at = w.placeOf(s.Nodes[0])
+		}
+		if at < 0 || !w.nodes[at].up || w.isolated.has(at) {
+			return false
+		}
+		role := w.look(at).Role
+		return s.Verb == schedule.Latest || role == replica.RoleLeader || role == replica.RoleFollower
+	case schedule.Settle:
+		var only places
+		for _, n := range s.Nodes {
+			only.set(w.placeOf(n), true)
+		}
+		return w.observe(w.settle(only))
+	case schedule.Heal:
+		var which places
+		for _, n := range s.Nodes {
+			which.set(w.placeOf(n), true)
+		}
+		w.heal(which)
+		return w.observe(true)
+	case schedule.Deliver, schedule.Drop:
+		return w.observe(w.hand(s.Message, s.Verb == schedule.Deliver))
+	case schedule.Require:
+		return true
+	}
+	for _, n := range s.Nodes {
+		if !w.one(s, w.placeOf(n)) {
+			return w.observe(false)
+		}
+	}
+	return w.observe(true)
+}
+
+// one takes a step that concerns one broker.
+func (w *World) one(s schedule.Step, i int) bool {
+	if i < 0 {
+		return false
+	}
+	n := &w.nodes[i]
+	switch s.Verb {
+	case schedule.Start:
+		return !n.up && w.start(i)
+	case schedule.Kill, schedule.PowerFail:
+		if !n.up {
+			return false
+		}
+		w.halt(i)
+		if s.Verb == schedule.PowerFail {
+			w.nodes[i].cut = int16(s.Cut.Keep)
+		}
+		return true
+	case schedule.Isolate:
+		if w.isolated.has(i) {
+			return false
+		}
+		w.isolated.set(i, true)
+		return true
+	case schedule.Fence:
+		if w.fenced.has(i) {
+			return false
+		}
+		w.command(&controller.Fence{Broker: w.c.ids[i]})
+		return true
+	case schedule.Transfer:
+		if w.leader == i || !w.isr.has(i) || w.fenced.has(i) {
+			return false
+		}
+		w.command(&controller.Transfer{To: w.c.ids[i]})
+		return true
+	case schedule.Lag:
+		return w.lag(i)
+	}
+	if !n.up {
+		return false
+	}
+	switch s.Verb {
+	case schedule.Fetch:
+		return w.fetch(i, s.Mode, s.Max)
+	case schedule.Learn:
+		w.learn(i)
+		return true
+	case schedule.Truncate:
+		return w.truncate(i)
+	case schedule.Flush:
+		return w.own(i).disk.Flush(w.c.topic.Partition) == nil
+	case schedule.Checkpoint:
+		n := w.own(i)
+		return n.disk.Checkpoint(map[replica.Partition]int64{w.c.topic.Partition: n.core.HighWatermark()}) == nil
+	case schedule.Unfence:
+		if w.isolated.has(i) || !w.fenced.has(i) {
+			return false
+		}
+		w.beat(i)
+		return true
+	}
+	return false
+}
+
+// produce sends a value to a broker, as a process of its own.
+func (w *World) produce(value string, to int) bool {
+	if to < 0 || !w.nodes[to].up {
+		return false
+	}
+	process := int64(len(w.truth.values))
+	w.truth.values = append(w.truth.values, value)
+	w.count.Produced++
+	if w.isolated.has(to) {
+		return true // it is lost on the way, and nobody ever knows
+	}
+	m := replica.Message{From: replica.Client(process), To: w.c.ids[to], Partition: w.c.topic.Partition, Number: 1, Body: &replica.Produce{
+		Acks: replica.AcksAll, Batch: replica.Batch{Count: 1, Producer: replica.NoProducer, Data: []byte(value)}}}
+	w.pop(w.give(to, m))
+	return true
+}
+
+// fetch is one exchange of a follower with its leader, or a part of one.
+func (w *World) fetch(i int, mode string, limit int32) bool {
+	if mode == "answer" || mode == "drop" {
+		m, ok := w.newest(i, replica.KindFetchAnswer)
+		if !ok {
+			return false
+		}
+		w.drop(i, m)
+		if mode == "drop" {
+			w.broken(m)
+		} else {
+			w.pop(w.give(i, m))
+		}
+		return true
+	}
+	v := w.look(i)
+	if v.Role != replica.RoleFollower || v.Leader == replica.None || v.Truncating {
+		return false
+	}
+	from := w.self(i, &replica.Poll{MaxRecords: limit})
+	defer w.pop(from)
+	if len(w.buf) == from {
+		return false
+	}
+	request, held := w.buf[from], w.fates[from] == fateHeld
+	if w.c.forget {
+		w.forgetFetches(i, request.Number)
+	}
+	if mode == "send" || !held {
+		return true
+	}
+	answer, ok := w.exchange(request)
+	if ok && mode == "" {
+		w.drop(i, answer)
+		w.pop(w.give(i, answer))
+	}
+	return true
+}
+
+// exchange delivers a request that waits at its receiver, and returns the answer if that waits in turn.
+func (w *World) exchange(request replica.Message) (replica.Message, bool) {
+	to := w.place(request.To)
+	w.drop(to, request)
+	from := w.give(to, request)
+	defer w.pop(from)
+	for at := from; at < len(w.buf); at++ {
+		if m := w.buf[at]; m.To == request.From && m.Number == request.Number && isAnswer(m.Body) {
+			return m, w.fates[at] == fateHeld
+		}
+	}
+	return replica.Message{}, false
+}
+
+// forgetFetches drops a broker's requests but the one with that number, and the answers to them, wherever they wait.
+func (w *World) forgetFetches(i int, but int32) {
+	for at := range w.nodes {
+		n := &w.nodes[at]
+		stale := func(m replica.Message) bool {
+			if at == i {
+				return m.Body.Kind() == replica.KindFetchAnswer
+			}
+			return m.From == w.c.ids[i] && m.Number != but && m.Body.Kind() == replica.KindFetch
+		}
+		if slices.ContainsFunc(n.held, stale) {
+			n.held = slices.DeleteFunc(slices.Clone(n.held), stale)
+		}
+	}
+}
+
+// drop takes a waiting message away.
+func (w *World) drop(i int, m replica.Message) {
+	n := &w.nodes[i]
+	at := slices.IndexFunc(n.held, func(o replica.Message) bool {
+		return o.From == m.From && o.Number == m.Number && o.Body.Kind() == m.Body.Kind()
+	})
+	if at >= 0 {
+		n.held = slices.Delete(slices.Clone(n.held), at, at+1)
+	}
+}
+
+func (w *World) newest(i int, kind replica.Kind) (replica.Message, bool) {
+	for _, m := range slices.Backward(w.nodes[i].held) {
+		if m.Body.Kind() == kind {
+			return m, true
+		}
+	}
+	return replica.Message{}, false
+}
+
+// learn gives a broker the controller's newest word that reaches it.
+func (w *World) learn(i int) {
+	w.command(&controller.Push{To: w.c.ids[i]})
+	m, ok := w.newest(i, replica.KindLeaderAndIsr)
+	if !ok {
+		return
+	}
+	n := &w.nodes[i]
+	n.held = slices.DeleteFunc(slices.Clone(n.held), func(o replica.Message) bool { return o.Body.Kind() == replica.KindLeaderAndIsr })
+	w.pop(w.give(i, m))
+}
+
+// truncate leads a follower through its truncation dialogue, as far as it gets.
+func (w *World) truncate(i int) bool {
+	for range maxRounds {
+		v := w.look(i)
+		if v.Role != replica.RoleFollower || v.Leader == replica.None || !v.Truncating {
+			return true
+		}
+		before := w.nodes[i].core.AppendState(0, nil)
+		from := w.self(i, &replica.Poll{})
+		if len(w.buf) == from || w.fates[from] != fateHeld {
+			w.pop(from)
+			return true
+		}
+		answer, ok := w.exchange(w.buf[from])
+		w.pop(from)
+		if !ok {
+			return true
+		}
+		w.drop(i, answer)
+		w.pop(w.give(i, answer))
+		if bytes.Equal(before, w.nodes[i].core.AppendState(0, nil)) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle lets replication run until nothing changes any more, for the brokers named or, with none, for all.
+func (w *World) settle(only places) bool {
+	var before, after Key
+	before = w.coresKey()
+	for range maxRounds {
+		for i := range w.nodes {
+			if !w.nodes[i].up || w.isolated.has(i) || only != 0 && !only.has(i) {
+				continue
+			}
+			w.learn(i)
+			w.truncate(i)
+			w.fetch(i, "", 0)
+		}
+		if after = w.coresKey(); after == before {
+			return true
+		}
+		before = after
+	}
+	return false
+}
+
+// lag makes the leader's ISR clock jump for one follower.
+func (w *World) lag(i int) bool {
+	if w.leader < 0 || !w.nodes[w.leader].up {
+		return false
+	}
+	before := *w.Clone() // a jump that changes no ISR changes the clock all the same
+	from := w.self(w.leader, &replica.Lag{Replica: w.c.ids[i]})
+	sent := slices.ContainsFunc(w.buf[from:], func(m replica.Message) bool { return m.To != replica.Observer })
+	w.pop(from)
+	if !sent {
+		before.buf, before.fates = w.buf, w.fates
+		*w = before
+	}
+	return sent
+}
+
+// beat lets a broker register, if it has to, and sends the heartbeat that unfences it.
+func (w *World) beat(i int) {
+	for range 2 {
+		id := w.c.ids[i]
+		w.pop(w.give(i, replica.Message{From: id, To: id, Body: &replica.Poll{}}))
+	}
+}
+
+// start starts a broker's process and lets it register.
+func (w *World) start(i int) bool {
+	if err := w.boot(i); err != nil {
+		return false
+	}
+	if w.c.rules.Registration == rules.KRaft && !w.fenced.has(i) {
+		w.command(&controller.Fence{Broker: w.c.ids[i]})
+	}
+	w.beat(i)
+	return true
+}
+
+// heal connects brokers again, all if none is named, and lets the next heartbeat of those that are fenced through.
+func (w *World) heal(which places) {
+	if which == 0 {
+		which = 1<<len(w.nodes) - 1
+	}
+	w.isolated &^= which
+	for i := range w.nodes {
+		if which.has(i) && w.nodes[i].up && w.fenced.has(i) {
+			w.beat(i)
+		}
+	}
+}
+
+// hand delivers a waiting message or loses it.
+func (w *World) hand(name control.Message, deliver bool) bool {
+	from, err := replica.ParseID(name.From)
+	if err != nil {
+		return false
+	}
+	to, err := replica.ParseID(name.To)
+	if err != nil || to.IsClient() {
+		return false
+	}
+	held := w.desk
+	i := w.place(to)
+	switch {
+	case to == replica.Controller:
+	case i < 0 || !w.nodes[i].up:
+		return false
+	default:
+		held = w.nodes[i].held
+	}
+	at := slices.IndexFunc(held, func(m replica.Message) bool {
+		return m.From == from && m.Body.Kind() == replica.Kind(name.Kind) && (name.Number == 0 || name.Number == m.Number)
+	})
+	if at < 0 {
+		return false
+	}
+	m := held[at]
+	held = slices.Delete(slices.Clone(held), at, at+1)
+	if to == replica.Controller {
+		w.desk = held
+	} else {
+		w.nodes[i].held = held
+	}
+	switch {
+	case !deliver:
+		w.broken(m)
+	case to == replica.Controller:
+		w.pop(w.order(m))
+	default:
+		w.pop(w.give(i, m))
+	}
+	return true
+}
+
+// End brings everything back and lets it settle, as the end of a schedule does. It is false if it does not come to rest.
+func (w *World) End() bool {
+	w.heal(0)
+	for i := range w.nodes {
+		if !w.nodes[i].up && !w.start(i) {
+			return false
+		}
+	}
+	return w.observe(w.settle(0))
+}
