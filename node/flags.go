@@ -81,6 +81,17 @@ func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
 	if !slices.Contains(brokers, c.ID) {
 		return c, fmt.Errorf("--id %d: not one of --brokers %v", f.ID, f.Brokers)
 	}
+	if err := wantAddress("--controller", f.Controller); err != nil {
+		return c, err
+	}
+	if f.Advertise != "" {
+		if err := wantAddress("--advertise", f.Advertise); err != nil {
+			return c, err
+		}
+	}
+	if f.Start < 1 {
+		return c, fmt.Errorf("--start %d: want 1 or more", f.Start)
+	}
 	if f.PowerCut != nil {
 		c.PowerCut = map[string]replica.LogCut{}
 	}
@@ -121,6 +132,14 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 	if f.Dir == "" {
 		return nil, fmt.Errorf("--dir is missing: name a folder for this node's data")
 	}
+	if err := wantAddress("--listen", f.Listen); err != nil {
+		return nil, err
+	}
+	if f.Control != "" {
+		if err := wantAddress("--control", f.Control); err != nil {
+			return nil, err
+		}
+	}
 	var brokers []control.NodeID
 	for _, b := range f.Brokers {
 		if b < 1 || slices.Contains(brokers, control.NodeID(b)) {
@@ -134,6 +153,12 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 		n, err := strconv.ParseInt(id, 10, 32)
 		if _, _, err2 := splitHostPort(address); !ok || err != nil || err2 != nil {
 			return nil, fmt.Errorf("--peer %q: want ID=host:port", word)
+		}
+		if !slices.Contains(brokers, control.NodeID(n)) {
+			return nil, fmt.Errorf("--peer %q: broker %d is not one of --brokers %v", word, n, f.Brokers)
+		}
+		if (*peers)[control.NodeID(n)] != "" {
+			return nil, fmt.Errorf("--peer %q: broker %d is given twice", word, n)
 		}
 		(*peers)[control.NodeID(n)] = address
 	}
@@ -168,6 +193,13 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 		}
 	}
 	return brokers, nil
+}
+
+func wantAddress(flag, value string) error {
+	if _, _, err := splitHostPort(value); err != nil {
+		return fmt.Errorf("%s %q: want host:port (%w)", flag, value, err)
+	}
+	return nil
 }
 
 // Args is the command line of a broker with that configuration, without the word for the command.
