@@ -1,14 +1,22 @@
 package docker
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"tidemark/checker/history"
+	"tidemark/cluster"
+	"tidemark/cluster/docker/dockertest"
 	"tidemark/cluster/docker/sandbox"
+	"tidemark/nemesis/schedule"
+	"tidemark/node"
+	"tidemark/node/rules"
 )
 
 // BenchmarkPair measures what a fault costs, on a node that is up:
@@ -81,6 +89,60 @@ func BenchmarkPairs(b *testing.B) {
 			b.ReportMetric(down.Seconds()/float64(b.N), "s-down/op")
 		})
 	}
+}
+
+// BenchmarkSchedule measures the parts of what "tidemark reproduce --on docker" does for each cell:
+//
+//	go test -run '^$' -bench Schedule -benchtime 5x ./cluster/docker
+//
+// The first schedule of a run also makes the pool, which is measured by itself.
+func BenchmarkSchedule(b *testing.B) {
+	c := dockertest.Engine(b)
+	run := fmt.Sprintf("bench-%d", os.Getpid())
+	began := time.Now()
+	p, err := NewPool(b.Context(), run, "")
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		require.NoError(b, p.Close(context.Background()))
+		dockertest.NothingLeft(b, c, run)
+	})
+	b.Logf("network and image: %.2f s", time.Since(began).Seconds())
+	files, err := schedule.All()
+	require.NoError(b, err)
+	for _, f := range files {
+		b.Run(f.Name, func(b *testing.B) {
+			var spent [3]time.Duration
+			for b.Loop() {
+				began := time.Now()
+				lap := func(i int) {
+					spent[i] += time.Since(began)
+					began = time.Now()
+				}
+				k, err := p.Open(b.Context(), cluster.Config{Dir: b.TempDir(), Brokers: f.Cluster.Replicas, Hold: true, Rules: f.Rules(rules.KIP320),
+					Topics:   []node.Topic{{Name: "orders", Partitions: [][]cluster.NodeID{f.Cluster.Replicas}}},
+					Settings: settings(f)})
+				require.NoError(b, err)
+				stage, err := cluster.NewStage(b.Context(), k)
+				require.NoError(b, err)
+				lap(0)
+				played, err := schedule.Play(b.Context(), f, rules.KIP320, f.Rules(rules.KIP320), stage, &history.Memory{})
+				require.NoError(b, err)
+				require.Empty(b, played.Inconclusive)
+				lap(1)
+				require.NoError(b, stage.Close(b.Context()))
+				lap(2)
+			}
+			for i, name := range []string{"s-open/op", "s-play/op", "s-close/op"} {
+				b.ReportMetric(spent[i].Seconds()/float64(b.N), name)
+			}
+		})
+	}
+}
+
+func settings(f *schedule.File) node.Settings {
+	s := node.Defaults()
+	s.MinISR, s.Unclean = f.Cluster.MinISR, f.Cluster.Unclean
+	return s
 }
 
 // each does something for n nodes at once, and ends the benchmark when one of them has failed.

@@ -14,8 +14,10 @@ import (
 // Down removes the containers and networks of all runs, those that still go on included, and the images that no container
 // uses; it says what it removed. Without an engine there is nothing to remove; only when DOCKER_HOST names one that does
 // not answer is that an error, because what it has cannot be seen.
-func Down(ctx context.Context) ([]string, error) {
-	c, err := engine.Connect(ctx)
+func Down(ctx context.Context) ([]string, error) { return down(ctx, engine.Connect) }
+
+func down(ctx context.Context, connect func(context.Context) (*client.Client, error)) ([]string, error) {
+	c, err := connect(ctx)
 	if errors.Is(err, engine.ErrNoEngine) && os.Getenv(client.EnvOverrideHost) == "" {
 		return nil, nil
 	}

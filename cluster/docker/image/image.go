@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -36,7 +37,11 @@ func Ensure(ctx context.Context, c client.ImageAPIClient, binary, arch string) (
 		return "", fmt.Errorf("look for image %s: %w", a.ref(), err)
 	}
 	if err := load(ctx, c, a); err != nil {
-		return "", fmt.Errorf("load image %s: %w", a.ref(), err)
+		err = fmt.Errorf("load image %s: %w", a.ref(), err)
+		if strings.Contains(err.Error(), "no space left on device") {
+			err = fmt.Errorf("%w; make room where the engine keeps its images (docker system df)", err)
+		}
+		return "", err
 	}
 	// The engine's answer is text for people. That the image is there is what counts.
 	if _, err := c.ImageInspect(ctx, a.ref()); err != nil {

@@ -152,7 +152,7 @@ func (r refusing) ImageLoad(_ context.Context, in io.Reader, _ ...client.ImageLo
 
 func TestWhatTheEngineSaysAboutAnArchiveIsHeard(t *testing.T) {
 	for _, test := range []struct{ name, answer, want string }{
-		{"an error in the stream", `{"stream":"Loading"}` + "\n" + `{"error":"no space left on device"}`, "no space left on device"},
+		{"an error in the stream", `{"stream":"Loading"}` + "\n" + `{"error":"no space left on device"}`, "no space left on device; make room where the engine keeps its images"},
 		{"a stream that breaks off", `{"stream":"Loa`, "unexpected EOF"},
 		{"an image that is not there afterwards", `{"stream":"Loaded image"}`, "the engine took it, but"},
 	} {
