@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkRun measures recorded operations a second: clients and three brokers over loopback in one process, with the history
-// written as to a file. The brokers keep their logs in memory and replicate in no time, so that it shows what the clients cost. cpu-us/op is
-// the processor time of both sides, which other work on the machine disturbs less.
+// written as to a file. The brokers keep their logs in memory and replicate in no time, so that it shows what the clients cost.
+// cpu-us/op is the processor time of both sides, which other work on the machine disturbs less.
 //
 //	go test -run '^$' -bench Run -benchtime 100000x ./workload
 func BenchmarkRun(b *testing.B) {

@@ -378,7 +378,8 @@ func TestARateIsABound(t *testing.T) {
 				}
 				p.answer(r, r.respond(0, nil))
 			})}
-		_, err := Run(t.Context(), Config{Topics: []history.Topic{orders(1)}, Clients: 2, Rate: 20, Mix: Mix{End: 1}, Time: 4 * time.Second}, d, &history.Memory{})
+		c := Config{Topics: []history.Topic{orders(1)}, Clients: 2, Rate: 20, Mix: Mix{End: 1}, Time: 4 * time.Second}
+		_, err := Run(t.Context(), c, d, &history.Memory{})
 		require.NoError(t, err)
 		for i := range at[:10] {
 			assert.Equal(t, time.Duration(i)*50*time.Millisecond, at[i], "clients take turns, evenly")
