@@ -49,13 +49,16 @@ const (
 const (
 	// Diverged: two replicas differ below the lowest high watermark of all.
 	Diverged Anomaly = "diverged"
+	// CandidateIncomplete: a member of the ISR, that may be elected at any time, lacks records that are committed: below the high watermark
+	// of another member or below the end that clients were told at the end of the run.
+	CandidateIncomplete Anomaly = "candidate-incomplete"
 	// TruncatedBelowHW: a replica cut its log below its own high watermark.
 	TruncatedBelowHW Anomaly = "truncated-below-hw"
 	// HWRegression: a replica's high watermark fell within one leader epoch, without a truncation.
 	HWRegression Anomaly = "hw-regression"
 	// OffsetEpochReused: one (leader epoch, offset) names two records.
 	OffsetEpochReused Anomaly = "offset-epoch-reused"
-	// EpochCacheBroken: a replica's leader epoch cache contradicts the epochs of its records.
+	// EpochCacheBroken: a replica's leader epoch cache contradicts the epochs of its records, goes back, or reaches beyond the log.
 	EpochCacheBroken Anomaly = "epoch-cache-broken"
 )
 

@@ -120,11 +120,11 @@ func (in *intake) observe(p *partition) []Observation {
 			}
 		}
 	}
+	p.incomplete(x, &os)
 	p.reused(&os)
 	for _, r := range p.replicas {
-		if offset, ok := cacheBroken(r); ok {
-			os.add(EpochCacheBroken, p.name, fmt.Sprintf("the leader epoch cache of broker %d gives offset %d another epoch than its record",
-				r.Node, offset))
+		if what := cacheBroken(r); what != "" {
+			os.add(EpochCacheBroken, p.name, fmt.Sprintf("the leader epoch cache of broker %d %s", r.Node, what))
 		}
 	}
 	return os
@@ -156,10 +156,43 @@ func (p *partition) reused(os *observations) {
 	}
 }
 
-// cacheBroken returns the first offset whose record's epoch is not the one that the replica's leader epoch cache implies.
-func cacheBroken(r *history.Replica) (int64, bool) {
+// incomplete finds members of the ISR that lack committed records: who may be elected must have them. If nobody told the ISR of a partition
+// that came to rest, all replicas are in it.
+func (p *partition) incomplete(x *nodeIndex, os *observations) {
+	isr := x.lastISR()
+	member := func(r *history.Replica) bool {
+		return slices.Contains(isr, r.Node) || isr == nil && p.settled != nil && p.settled.OK
+	}
+	committed, by := int64(0), "clients were told that the log ends at"
+	if p.ended {
+		committed = p.end
+	}
+	for _, r := range p.replicas {
+		if member(r) && r.HW > committed {
+			committed, by = r.HW, fmt.Sprintf("broker %d has the high watermark", r.Node)
+		}
+	}
+	for _, r := range p.replicas {
+		if member(r) && r.LEO < committed {
+			os.add(CandidateIncomplete, p.name, fmt.Sprintf("broker %d is in the ISR and its log ends at %d, though %s %d", r.Node, r.LEO, by,
+				committed))
+		}
+	}
+}
+
+// cacheBroken says what is wrong with a replica's leader epoch cache: it must rise, stay within the log (the epoch of a leader that has
+// not written begins at its end), and give each record its epoch. A replica without a cache is one of a protocol that has none.
+func cacheBroken(r *history.Replica) string {
+	for i, e := range r.Epochs {
+		switch {
+		case e.Start > r.LEO:
+			return fmt.Sprintf("has epoch %d begin at %d, beyond the log's end %d", e.Epoch, e.Start, r.LEO)
+		case i > 0 && (e.Epoch <= r.Epochs[i-1].Epoch || e.Start < r.Epochs[i-1].Start):
+			return fmt.Sprintf("goes back: epoch %d at %d follows epoch %d at %d", e.Epoch, e.Start, r.Epochs[i-1].Epoch, r.Epochs[i-1].Start)
+		}
+	}
 	if len(r.Epochs) == 0 {
-		return 0, false
+		return ""
 	}
 	i := -1
 	for _, x := range r.Entries {
@@ -167,10 +200,10 @@ func cacheBroken(r *history.Replica) (int64, bool) {
 			i++
 		}
 		if i < 0 || r.Epochs[i].Epoch != x.Epoch {
-			return x.Offset, true
+			return fmt.Sprintf("gives offset %d another epoch than its record", x.Offset)
 		}
 	}
-	return 0, false
+	return ""
 }
 
 type observations []Observation

@@ -104,3 +104,60 @@ func TestWhatOnlyNodesShowIsObserved(t *testing.T) {
 	}, res.Observations, "a fall with a truncation is the truncation's")
 	assert.Equal(t, 1, res.Evidence.Truncations)
 }
+
+func TestAMemberOfTheISRThatLacksCommittedRecordsIsObserved(t *testing.T) {
+	abc := records(0, "a", "b", "c")
+	for name, c := range map[string]struct {
+		change func(*story) *story
+		want   []string
+	}{
+		"below another's high watermark": {func(s *story) *story {
+			return s.final("a").elected(1, 1, 1, 2).replica(1, 3, abc...).replica(2, 1, abc[:1]...)
+		}, []string{"broker 2 is in the ISR and its log ends at 1, though broker 1 has the high watermark 3"}},
+		"below what clients were told": {func(s *story) *story {
+			return s.final("a", "b").settled(true, "").replica(1, 0, abc[:2]...).replica(2, 0, abc[:1]...)
+		}, []string{"broker 2 is in the ISR and its log ends at 1, though clients were told that the log ends at 2"}},
+		"outside the ISR": {func(s *story) *story {
+			return s.final("a").elected(1, 1, 1).replica(1, 3, abc...).replica(2, 1, abc[:1]...)
+		}, nil},
+		"complete": {func(s *story) *story {
+			return s.final("a", "b").settled(true, "").replica(1, 2, abc[:2]...).replica(2, 1, abc[:2]...)
+		}, nil},
+	} {
+		res := c.change((&story{}).produce(0, "a").unknown("b").unknown("c")).judge(t, history.Contract{}, checker.Options{})
+		var got []string
+		for _, o := range res.Observations {
+			if o.Anomaly == checker.CandidateIncomplete {
+				got = append(got, o.First)
+			}
+		}
+		assert.Equal(t, c.want, got, name)
+	}
+}
+
+func TestALeaderEpochCacheMustRiseWithinTheLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		epochs []history.EpochStart
+		want   string
+	}{
+		"good, with a leader that has not written": {[]history.EpochStart{{Epoch: 0, Start: 0}, {Epoch: 3, Start: 2}}, ""},
+		"none": {nil, ""},
+		"beyond the log": {[]history.EpochStart{{Epoch: 0, Start: 0}, {Epoch: 3, Start: 3}},
+			"the leader epoch cache of broker 1 has epoch 3 begin at 3, beyond the log's end 2"},
+		"an epoch that goes back": {[]history.EpochStart{{Epoch: 3, Start: 0}, {Epoch: 1, Start: 2}},
+			"the leader epoch cache of broker 1 goes back: epoch 1 at 2 follows epoch 3 at 0"},
+		"an offset that goes back": {[]history.EpochStart{{Epoch: 0, Start: 2}, {Epoch: 1, Start: 0}},
+			"the leader epoch cache of broker 1 goes back: epoch 1 at 0 follows epoch 0 at 2"},
+		"another epoch": {[]history.EpochStart{{Epoch: 0, Start: 0}, {Epoch: 1, Start: 1}},
+			"the leader epoch cache of broker 1 gives offset 1 another epoch than its record"},
+	} {
+		s := (&story{}).produce(0, "a", "b").final("a", "b").replica(1, 2, epoch(0, records(0, "a", "b")...)...)
+		s.events[len(s.events)-1].Replica.Epochs = c.epochs
+		res := s.judge(t, history.Contract{}, checker.Options{})
+		got := ""
+		for _, o := range res.Observations {
+			got = o.First
+		}
+		assert.Equal(t, c.want, got, name)
+	}
+}
