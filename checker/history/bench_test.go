@@ -60,18 +60,26 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 	require.NoError(b, w.Close())
-	b.SetBytes(int64(buf.Len()))
-	b.ReportAllocs()
-	for b.Loop() {
-		r, err := history.NewReader(bytes.NewReader(buf.Bytes()))
-		require.NoError(b, err)
-		n := 0
-		var e history.Event
-		for err = r.Next(&e); err == nil; err = r.Next(&e) {
-			n++
-		}
-		require.ErrorIs(b, err, io.EOF)
-		require.Equal(b, 4*pairs, n)
+	for _, shared := range []bool{false, true} {
+		b.Run(fmt.Sprintf("shared=%t", shared), func(b *testing.B) {
+			b.SetBytes(int64(buf.Len()))
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := history.NewReader(bytes.NewReader(buf.Bytes()))
+				require.NoError(b, err)
+				next := r.Next
+				if shared {
+					next = r.NextShared
+				}
+				n := 0
+				var e history.Event
+				for err = next(&e); err == nil; err = next(&e) {
+					n++
+				}
+				require.ErrorIs(b, err, io.EOF)
+				require.Equal(b, 4*pairs, n)
+			}
+			b.ReportMetric(float64(4*pairs*b.N)/b.Elapsed().Seconds(), "events/s")
+		})
 	}
-	b.ReportMetric(float64(4*pairs*b.N)/b.Elapsed().Seconds(), "events/s")
 }

@@ -34,6 +34,10 @@ type decoder struct {
 	raw  raw
 	// words keeps one copy of texts that come again and again: partitions, names of errors, reasons.
 	words map[string]string
+	// parts, values and fetched are the quick decoder's: partitions by their last byte, and the buffers of shared events.
+	parts   [16]string
+	values  []string
+	fetched []Record
 	// follows is, for each field, the index of the one that followed it last: a writer puts its keys in the same order each time,
 	// so the guess spares most look-ups.
 	follows [len(fieldNames) + 1]uint8

@@ -119,21 +119,29 @@ func (r *Reader) Torn() bool { return r.torn }
 
 // Next reads the next event into e, or returns [io.EOF]. What e points to is new, so events can be kept. An error that is not io.EOF
 // is a [*LineError] or one of reading; it is final.
-func (r *Reader) Next(e *Event) error {
-	if r.err != nil {
-		return r.err
+func (r *Reader) Next(e *Event) error { return r.read(e, false) }
+
+// NextShared is Next without a copy: the texts and slices of e.Op, but for the partition and the error, belong to the reader and are valid until
+// the next event is read. It is for those who go through a long history and keep little of it.
+func (r *Reader) NextShared(e *Event) error { return r.read(e, true) }
+
+func (r *Reader) read(e *Event, share bool) error {
+	if r.err == nil {
+		r.err = r.next(e, share)
 	}
-	r.err = r.next(e)
 	return r.err
 }
 
-func (r *Reader) next(e *Event) error {
+func (r *Reader) next(e *Event, share bool) error {
 	line, whole, err := r.nextLine()
 	if err != nil {
 		return err
 	}
 	r.line++
-	if err := r.dec.event(line, e); err != nil {
+	if !r.dec.quick(line, e, share) {
+		err = r.dec.event(line, e)
+	}
+	if err != nil {
 		if !whole {
 			r.torn = true
 			r.line--
