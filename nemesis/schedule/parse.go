@@ -24,7 +24,7 @@ func Parse(name, text string) (*File, error) {
 		}
 	}
 	if err := p.finish(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", name, ErrSyntax, err)
+		return nil, fmt.Errorf("%s:%d: %w: %w", name, p.line, ErrSyntax, err)
 	}
 	return p.file, nil
 }
@@ -116,6 +116,9 @@ func (p *parser) cluster(words []string) error {
 		var err error
 		switch key {
 		case "replicas":
+			if len(c.Replicas) > 0 {
+				return fmt.Errorf("cluster: replicas stands there twice")
+			}
 			for _, s := range strings.Split(value, ",") {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 1 {
@@ -186,6 +189,11 @@ func (p *parser) step(line string) (Step, error) {
 	}
 	if err := grammar.parse(&s, strings.TrimSpace(rest)); err != nil {
 		return s, fmt.Errorf("%s: %w; want %s %s", verb, err, verb, grammar.form)
+	}
+	for _, end := range []string{s.Message.From, s.Message.To} {
+		if n, err := strconv.Atoi(end); err == nil && !slices.Contains(p.file.Cluster.Replicas, control.NodeID(n)) {
+			return s, fmt.Errorf("%s: no broker %d; the cluster has %s", verb, n, joinNodes(p.file.Cluster.Replicas, ","))
+		}
 	}
 	named := append(slices.Clone(s.Nodes), s.To)
 	for _, premise := range s.Premises {

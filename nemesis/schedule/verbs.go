@@ -132,12 +132,12 @@ func parseFetch(s *Step, rest string) error {
 func parsePowerFail(s *Step, rest string) error {
 	before, cut, found := strings.Cut(rest, "cut=")
 	if found {
-		keep, torn, _ := strings.Cut(cut, "+")
+		keep, torn, both := strings.Cut(cut, "+")
 		var err error
 		if s.Cut.Keep, err = strconv.Atoi(keep); err != nil || s.Cut.Keep < 0 {
 			return fmt.Errorf("cut=%s: the number of operations that survive is missing", cut)
 		}
-		if torn != "" {
+		if both {
 			if s.Cut.Torn, err = strconv.Atoi(torn); err != nil || s.Cut.Torn < 1 {
 				return fmt.Errorf("cut=%s: %q is no number of torn bytes", cut, torn)
 			}
@@ -189,7 +189,9 @@ func parsePremise(words []string) (Premise, error) {
 		p.Value = words[1]
 	case p.What == "hw" && len(words) == 4 && words[2] == "=":
 		if p.Node, err = node(words[1]); err == nil {
-			p.Offset, err = strconv.ParseInt(words[3], 10, 64)
+			if p.Offset, err = strconv.ParseInt(words[3], 10, 64); err != nil || p.Offset < 0 {
+				err = fmt.Errorf("%s is no offset", words[3])
+			}
 		}
 	case p.What == "log" && len(words) >= 3 && words[2] == "=":
 		p.Node, err = node(words[1])
