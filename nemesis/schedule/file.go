@@ -97,7 +97,7 @@ type Expect struct {
 	Line     int
 	Only     Range
 	Change   string   // "fetch-fencing=off", as rules.Set.With takes it; "": the protocol as it was
-	Verdict  string   // consistent, allowed, violation
+	Verdict  string   // consistent, allowed, violation, or inconclusive with the reason for it
 	Findings []string // "lost-acked m1", sorted
 	Because  string   // the clause that allows it, or that a pass has to name
 }

@@ -238,8 +238,8 @@ func (p *parser) expect(rest string) error {
 		words = append(words[:1:1], words[3:]...)
 	}
 	e.Verdict = words[1]
-	if !slices.Contains([]string{"consistent", "allowed", "violation"}, e.Verdict) {
-		return fmt.Errorf("expect %s: no such verdict; there are consistent, allowed, violation", e.Verdict)
+	if !slices.Contains([]string{"consistent", "allowed", "inconclusive", "violation"}, e.Verdict) {
+		return fmt.Errorf("expect %s: no such verdict; there are consistent, allowed, inconclusive, violation", e.Verdict)
 	}
 	findings, because, found := strings.Cut(" "+strings.Join(words[2:], " ")+" ", " because ")
 	if e.Because = strings.TrimSpace(because); found && e.Because == "" {
@@ -254,10 +254,10 @@ func (p *parser) expect(rest string) error {
 	switch {
 	case e.Verdict == "consistent" && len(e.Findings) > 0:
 		return fmt.Errorf("expect consistent: has findings %s", strings.Join(e.Findings, ", "))
-	case e.Verdict != "consistent" && len(e.Findings) == 0:
+	case e.Verdict != "consistent" && e.Verdict != "inconclusive" && len(e.Findings) == 0:
 		return fmt.Errorf("expect %s: has no findings", e.Verdict)
-	case e.Verdict == "allowed" && e.Because == "":
-		return fmt.Errorf("expect allowed: because what?")
+	case (e.Verdict == "allowed" || e.Verdict == "inconclusive") && e.Because == "":
+		return fmt.Errorf("expect %s: because what?", e.Verdict)
 	}
 	p.file.Expects = append(p.file.Expects, e)
 	return nil

@@ -18,6 +18,10 @@ type Result struct {
 	Transcript string
 	// Story is what happened, in plain words, a line each.
 	Story []string
+	// Told is the part of the story that belongs to each of the file's steps, by index; the last is that of the end.
+	Told [][]string
+	// Impossible is the index of the step that could not happen; -1 if there is none, or none in particular.
+	Impossible int
 	// Inconclusive is why the schedule did not happen as it is written, with every node's view; "" if it did.
 	Inconclusive string
 }
@@ -38,9 +42,12 @@ func Play(ctx context.Context, f *File, protocol rules.Protocol, set rules.Set, 
 		}
 	}
 	err := p.play(ctx)
-	result := &Result{Transcript: p.transcript.String(), Story: p.story}
+	result := &Result{Transcript: p.transcript.String(), Story: p.story, Told: p.told, Impossible: -1}
 	if errors.Is(err, ErrImpossible) {
 		result.Inconclusive = err.Error() + "\n" + p.describe(ctx)
+		if at := len(p.told); at < len(f.Steps) {
+			result.Impossible = at
+		}
 		err = nil
 	}
 	return result, err
@@ -75,6 +82,7 @@ type player struct {
 	faults     int64
 	transcript transcript
 	story      []string
+	told       [][]string // of each step that is over
 	recordErr  error
 }
 
@@ -83,16 +91,19 @@ func (p *player) play(ctx context.Context) error {
 		return err
 	}
 	for _, s := range p.file.Steps {
-		if !s.Only.Contains(p.protocol) {
-			continue
+		before := len(p.story)
+		if s.Only.Contains(p.protocol) {
+			if err := p.step(ctx, s); err != nil {
+				return fmt.Errorf("line %d, %s: %w", s.Line, s, err)
+			}
 		}
-		if err := p.step(ctx, s); err != nil {
-			return fmt.Errorf("line %d, %s: %w", s.Line, s, err)
-		}
+		p.told = append(p.told, p.story[before:len(p.story):len(p.story)])
 	}
+	before := len(p.story)
 	if err := p.end(ctx); err != nil {
 		return err
 	}
+	p.told = append(p.told, p.story[before:])
 	return p.recordErr
 }
 
