@@ -44,22 +44,32 @@ type Folder struct {
 	Path string // absolute
 }
 
+// ErrRoot is wrapped by the error about a root in which no folder for a run can be made.
+var ErrRoot = errors.New("no folder for a run can be made here")
+
 // Create makes the folder of a new run of that kind under root, which is made if it does not exist.
 func Create(root, kind string) (Folder, error) {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	id := fmt.Sprintf("%s-%s-%s", time.Now().Format("20060102-150405"), kind, hex.EncodeToString(random[:2]))
-	path, err := filepath.Abs(filepath.Join(root, id))
+	root, err := filepath.Abs(root)
 	if err != nil {
-		return Folder{}, err
+		return Folder{}, fmt.Errorf("%w: %w", ErrRoot, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return Folder{}, fmt.Errorf("folder for runs: %w", err)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return Folder{}, fmt.Errorf("%w: %w", ErrRoot, err)
 	}
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return Folder{}, fmt.Errorf("folder for the run: %w", err)
+	for {
+		var random [2]byte
+		_, _ = rand.Read(random[:]) // never fails
+		id := fmt.Sprintf("%s-%s-%s", time.Now().Format("20060102-150405"), kind, hex.EncodeToString(random[:]))
+		path := filepath.Join(root, id)
+		err := os.Mkdir(path, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another run began in the same second and drew the same number
+		}
+		if err != nil {
+			return Folder{}, fmt.Errorf("%w: %w", ErrRoot, err)
+		}
+		return Folder{ID: id, Path: path}, nil
 	}
-	return Folder{ID: id, Path: path}, nil
 }
 
 // Sub makes a folder for a part of the run.
@@ -85,14 +95,17 @@ func (f Folder) WriteJSON(name string, v any) error {
 	return os.WriteFile(f.File(name), append(data, '\n'), 0o644)
 }
 
+// ErrNoHistory is wrapped by the error about a path that is no run and no history.
+var ErrNoHistory = errors.New("no history here")
+
 // FindHistory is the history file that a path means: the file itself, or the one in a run's folder, compressed or not.
 func FindHistory(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s: no such run or history file", path)
+		return "", fmt.Errorf("%s: %w: there is no such folder or file", path, ErrNoHistory)
 	case err != nil:
-		return "", err
+		return "", fmt.Errorf("%s: %w: %w", path, ErrNoHistory, err)
 	case !info.IsDir():
 		return path, nil
 	}
@@ -101,5 +114,5 @@ func FindHistory(path string) (string, error) {
 			return filepath.Join(path, name), nil
 		}
 	}
-	return "", fmt.Errorf("%s: not the folder of a run: it has no %s", path, History)
+	return "", fmt.Errorf("%s: %w: not the folder of a run, which has a file %s", path, ErrNoHistory, History)
 }
