@@ -148,6 +148,9 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 			return c, k, fmt.Errorf("time %s is too short for faults: give 10s or more, or faults none", c.Time)
 		}
 	}
+	if i := slices.IndexFunc(c.Plan, func(s nemesis.Step) bool { return s.At > c.Time }); i >= 0 {
+		return c, k, fmt.Errorf("plan: %s is after the run's time %s; give more time", c.Plan[i], c.Time)
+	}
 	if c.Direct && slices.ContainsFunc(c.Plan, func(s nemesis.Step) bool { return s.Verb == "cut" }) {
 		return c, k, fmt.Errorf("direct: without links there are no partitions; leave out one of the two")
 	}
@@ -274,6 +277,9 @@ func (r *run) record(ctx context.Context, k cluster.Config) (err error) {
 		err = errors.Join(err, pumpErr)
 	}()
 	if err := cluster.WaitFor(ctx, createdWithin, r.created); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		return fmt.Errorf("the cluster did not come up in %s: %w", createdWithin, err)
 	}
 	if err := r.disturb(ctx, k, sink); err != nil {
@@ -294,43 +300,39 @@ func copyEvents(events <-chan control.Event, sink history.Sink) error {
 }
 
 // disturb lets clients work while faults come and go, and heals.
-func (r *run) disturb(ctx context.Context, k cluster.Config, sink *history.Writer) (err error) {
+func (r *run) disturb(ctx context.Context, k cluster.Config, sink *history.Writer) error {
 	r.began = time.Now()
-	defer func() { r.lasted = time.Since(r.began) }()
 	stop := r.watch(ctx, sink)
 	defer stop()
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var faults sync.WaitGroup
-	var faultErr error
-	defer func() {
-		cancel()
-		faults.Wait()
-		if ctx.Err() == nil || !errors.Is(faultErr, context.Canceled) {
-			err = errors.Join(err, faultErr)
-		}
-		healing, done := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
-		defer done()
-		err = errors.Join(err, nemesis.Heal(healing, r.cluster))
-	}()
-	faults.Go(func() {
-		faultErr = nemesis.Run(running, r.config.Plan, r.cluster, sink, func(s nemesis.Step) {
+	faults := make(chan error, 1)
+	go func() {
+		err := nemesis.Run(running, r.config.Plan, r.cluster, sink, func(s nemesis.Step) {
 			r.mu.Lock()
 			r.fault = s.Asked()
 			r.mu.Unlock()
 		})
-		if faultErr != nil {
+		if err != nil {
 			cancel() // without its faults the run is worth nothing
 		}
-	})
-	_, err = workload.Run(running, r.workload(k), r.cluster, sink)
-	if err == nil && faultErr == nil {
+		faults <- err
+	}()
+	_, err := workload.Run(running, r.workload(k), r.cluster, sink)
+	r.lasted = time.Since(r.began)
+	if err != nil {
+		cancel() // nor without its clients
+	}
+	// The last step is due before the workload ends. That a plan was broken off is known here.
+	if failed := <-faults; failed != nil && (running.Err() == nil || !errors.Is(failed, running.Err())) {
+		err = errors.Join(err, failed)
+	}
+	if err == nil {
 		err = ctx.Err()
 	}
-	if err == nil && len(r.config.Plan) > 0 && ctx.Err() == nil {
-		faults.Wait() // the last step is due before the workload ends
-	}
-	return err
+	healing, done := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
+	defer done()
+	return errors.Join(err, nemesis.Heal(healing, r.cluster))
 }
 
 func (r *run) workload(k cluster.Config) workload.Config {

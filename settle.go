@@ -133,7 +133,9 @@ func (r *run) end(ctx context.Context, k cluster.Config, sink *history.Writer) e
 	if err := workload.FinalReads(reading, w, r.cluster, sink, r.stats.NextProcess()); err != nil && !errors.Is(err, workload.ErrIncomplete) {
 		return err
 	}
-	return errors.Join(r.dump(reading, k, w, sink), sink.Flush())
+	dumping, cancel := context.WithTimeout(ctx, settledWithin) // its own: what could not be read above may have taken all of that
+	defer cancel()
+	return errors.Join(r.dump(dumping, k, w, sink), sink.Flush())
 }
 
 // dump records every replica's log, with its epoch cache.
