@@ -2,8 +2,12 @@ package tidemark
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -133,6 +137,9 @@ type Cell struct {
 // Reproduce plays every schedule in every column and compares what is found with what is expected. An error means
 // that the harness failed; cells that were done before it are returned too.
 func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error) {
+	if err := c.check(); err != nil {
+		return nil, &ConfigError{err}
+	}
 	folder, err := results.Create(rootOr(c.Root), "reproduce")
 	if err != nil {
 		return nil, err
@@ -166,6 +173,29 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error)
 		}
 	}
 	return cells, nil
+}
+
+// check says what is wrong with a configuration. Each cell has a folder of its own, by the names of its schedule and column.
+func (c *ReproduceConfig) check() error {
+	for i, f := range c.Schedules {
+		if strings.ContainsAny(f.Name, `/\`) || f.Name == ".." {
+			return fmt.Errorf("schedule %q: the name cannot be that of a folder", f.Name)
+		}
+		if slices.ContainsFunc(c.Schedules[:i], func(o *schedule.File) bool { return o.Name == f.Name }) {
+			return fmt.Errorf("schedule %s is given twice", f.Name)
+		}
+		for _, column := range c.Columns {
+			if _, err := c.RulesOf(f, column); err != nil {
+				return fmt.Errorf("%s under %s: %w", f.Name, column, err)
+			}
+		}
+	}
+	for i, column := range c.Columns {
+		if slices.Contains(c.Columns[:i], column) {
+			return fmt.Errorf("column %s is given twice", column)
+		}
+	}
+	return nil
 }
 
 func rootOr(root string) string {
@@ -328,11 +358,17 @@ func listOr(words []string, none string) string {
 	return strings.Join(words, ", ")
 }
 
-// Check judges a stored history: a file, or the folder of a run. An error is never a verdict; see checker.Check.
+// Check judges a stored history: a file, or the folder of a run. What the run needed for a pass, as its folder says, is needed
+// again unless the options say otherwise. An error is never a verdict; see checker.Check.
 func Check(ctx context.Context, path string, o checker.Options) (*checker.Result, error) {
 	file, err := results.FindHistory(path)
 	if err != nil {
 		return nil, err
+	}
+	if o.Enough == (checker.Enough{}) {
+		if o.Enough, err = neededBy(filepath.Dir(file)); err != nil {
+			return nil, err
+		}
 	}
 	r, err := history.Open(file)
 	if err != nil {
@@ -344,4 +380,23 @@ func Check(ctx context.Context, path string, o checker.Options) (*checker.Result
 		return result, fmt.Errorf("%s: %w", file, err)
 	}
 	return result, nil
+}
+
+// neededBy is what the run in a folder needed for a pass: nothing, if it is not the folder of a run.
+func neededBy(folder string) (checker.Enough, error) {
+	path := filepath.Join(folder, results.Meta)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return checker.Enough{}, nil
+	}
+	var meta struct {
+		Enough checker.Enough `json:"enough"`
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &meta)
+	}
+	if err != nil {
+		return checker.Enough{}, fmt.Errorf("%s: what the run needed for a pass: %w", path, err)
+	}
+	return meta.Enough, nil
 }

@@ -236,7 +236,8 @@ func (r *run) describe(k cluster.Config) error {
 		topics = append(topics, t.String())
 	}
 	meta := map[string]any{"id": r.folder.ID, "backend": c.On, "protocol": c.Protocol, "rules": k.Rules.Settings(), "brokers": c.Brokers,
-		"topics": topics, "settings": k.Settings.Words(), "time": c.Time.String(), "clients": c.Clients, "rate": c.Rate, "acks": c.Acks, "seed": c.Seed}
+		"topics": topics, "settings": k.Settings.Words(), "time": c.Time.String(), "clients": c.Clients, "rate": c.Rate, "acks": c.Acks, "seed": c.Seed,
+		"enough": c.enough()}
 	return errors.Join(r.folder.WriteJSON(results.Meta, meta), r.folder.WriteText(results.Schedule, c.Plan.String()))
 }
 

@@ -28,6 +28,9 @@ func Up(ctx context.Context, c RunConfig, ready func(bootstrap []string, folder 
 		return err
 	}
 	if r.cluster, err = openCluster(ctx, c.On, k); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // interrupted before it was up
+		}
 		return err
 	}
 	go func() {

@@ -6,7 +6,7 @@
 //	  result.json        what the checker said
 //	  schedule.sched     what was done to the cluster, as it was resolved
 //	  transcript.txt     of a schedule: one line a step
-//	  meta.json          the command line's settings, the seed, the command that repeats the run
+//	  meta.json          what was asked for: cluster, workload, seed, and what must have happened for a pass
 //	  nodes/             each node's data folder and log
 //
 // The folder is made before anything starts, and each file is written as soon as its content is known; what a killed

@@ -15,6 +15,7 @@ import (
 	"tidemark"
 	"tidemark/checker"
 	"tidemark/checker/history"
+	"tidemark/results"
 )
 
 func newCheck() *cobra.Command {
@@ -88,7 +89,7 @@ A history that another tool wrote (see the package comment of checker/history) i
 func notAHistory(err error) error {
 	var line *history.LineError
 	var path *fs.PathError
-	if errors.As(err, &line) || errors.As(err, &path) || errors.Is(err, checker.ErrInvalid) || errors.Is(err, checker.ErrContract) {
+	if errors.As(err, &line) || errors.As(err, &path) || errors.Is(err, checker.ErrInvalid) || errors.Is(err, results.ErrNoHistory) || errors.Is(err, checker.ErrContract) {
 		return usageError{err}
 	}
 	return err

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"tidemark/results"
 )
 
 // Exit codes, beside those of a verdict (0, 1, 2).
@@ -31,6 +33,7 @@ type usageError struct{ error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // who cannot wait for everything to be taken down ends it by a second Ctrl-C; tidemark down does the rest
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -52,6 +55,9 @@ func run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	fmt.Fprintf(os.Stderr, "tidemark: %v\n", err)
+	if errors.Is(err, results.ErrRoot) {
+		fmt.Fprintln(os.Stderr, "tidemark: name another folder with --results")
+	}
 	return exitInternal
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,7 +36,7 @@ func newReproduce() *cobra.Command {
 
 A SCHEDULE is the name of an embedded one or a file. Without one, those of KIP-101 are played: S1, S1b, S1c, S2, S2b.
 With --all and --diagonal it is every embedded one.
-Exit code 0: everything as expected; 1: something differs.`,
+Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: wrong arguments; 255: the harness failed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if c.Schedules, err = findSchedules(append(names, args...), every || diag); err != nil {
@@ -50,13 +51,6 @@ Exit code 0: everything as expected; 1: something differs.`,
 			if repeat < 1 {
 				return usageError{fmt.Errorf("--repeat %d: want 1 or more", repeat)}
 			}
-			for _, f := range c.Schedules {
-				for _, column := range c.Columns {
-					if _, err := c.RulesOf(f, column); err != nil {
-						return usageError{fmt.Errorf("%s under %s: %w", f.Name, column, err)}
-					}
-				}
-			}
 			c.Repeat, c.Binary = repeat, binary
 			out := cmd.OutOrStdout()
 			c.Done = func(cell tidemark.Cell) {
@@ -67,8 +61,12 @@ Exit code 0: everything as expected; 1: something differs.`,
 				}
 			}
 			cells, err := tidemark.Reproduce(cmd.Context(), c)
-			if err != nil {
-				return err
+			var config *tidemark.ConfigError
+			switch {
+			case errors.As(err, &config):
+				return usageError{config.Err}
+			case err != nil:
+				return interrupted(cmd, err)
 			}
 			if !asJSON {
 				printTable(out, cells)

@@ -172,11 +172,21 @@ func runFailed(cmd *cobra.Command, r *tidemark.RunResult, err error) error {
 	if r != nil && r.Folder != "" {
 		fmt.Fprintf(os.Stderr, "tidemark: the history as far as it goes is in %s; tidemark check judges it\n", r.Folder)
 	}
-	if cmd.Context().Err() != nil {
+	return interrupted(cmd, err)
+}
+
+// interrupted says so if the command was interrupted, and anything that went wrong on top of it.
+func interrupted(cmd *cobra.Command, err error) error {
+	ended := cmd.Context().Err()
+	switch {
+	case ended == nil:
+		return err
+	case errors.Is(err, ended) && !strings.Contains(err.Error(), "\n"): // nothing joined to it
 		fmt.Fprintln(os.Stderr, "tidemark: interrupted; the cluster was taken down")
-		return exitCode(2)
+	default:
+		fmt.Fprintf(os.Stderr, "tidemark: interrupted; %v\n", err)
 	}
-	return err
+	return exitCode(2)
 }
 
 func printRun(w io.Writer, r *tidemark.RunResult, repeat string) error {
