@@ -81,6 +81,9 @@ func (p *player) pause(ctx context.Context, n control.NodeID, on bool) error {
 		return err
 	}
 	p.nodes[n].paused = false
+	if err := p.cuts(ctx); err != nil {
+		return err
+	}
 	return p.follow(ctx, reply)
 }
 
@@ -128,9 +131,15 @@ func (p *player) heal(ctx context.Context, nodes []control.NodeID) error {
 		if p.reachable(n) != nil {
 			continue
 		}
-		if fenced, err := p.fenced(ctx, n); err != nil {
+		fenced, err := p.fenced(ctx, n)
+		if err != nil {
 			return err
-		} else if fenced {
+		}
+		v, _, err := p.look(ctx, n)
+		if err != nil {
+			return err
+		}
+		if fenced || v.Fenced { // it may have started while it was cut off, and then the controller takes it for its predecessor
 			if err := p.beat(ctx, n); err != nil {
 				return err
 			}
@@ -198,6 +207,11 @@ func (p *player) end(ctx context.Context) error {
 	}
 	steps = append(steps, Step{Verb: Settle})
 	for _, s := range steps {
+		if s.Verb == Settle {
+			if err := p.release(ctx); err != nil {
+				return fmt.Errorf("at the end: %w", err)
+			}
+		}
 		if err := p.take(ctx, s); err != nil {
 			return fmt.Errorf("at the end, %s: %w", s, err)
 		}
@@ -207,6 +221,26 @@ func (p *player) end(ctx context.Context) error {
 	}
 	p.closeOpen()
 	return p.final(ctx)
+}
+
+// release lets everything go on that the schedule has delivered by hand, and delivers what waits.
+func (p *player) release(ctx context.Context) error {
+	p.manual = nil
+	for _, n := range append([]control.NodeID{control.Controller}, p.ids...) {
+		reply, err := p.stage.Do(ctx, n, control.Command{Do: control.Look})
+		if err != nil {
+			return err
+		}
+		for _, m := range reply.View.Held {
+			if !p.automatic(m) {
+				continue
+			}
+			if err := p.do(ctx, n, control.Command{Do: control.Deliver, Message: &m}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // final reads the leader's log as a consumer and dumps every replica.
@@ -221,6 +255,7 @@ func (p *player) final(ctx context.Context) error {
 	} else if len(record.ISR) < len(record.Replicas) {
 		why = fmt.Sprintf("the ISR %s does not have every replica", joinNodes(record.ISR, ","))
 	}
+	leads := false
 	views := make([]control.PartitionView, len(p.ids))
 	for i, n := range p.ids {
 		_, v, err := p.look(ctx, n)
@@ -228,12 +263,19 @@ func (p *player) final(ctx context.Context) error {
 			return err
 		}
 		views[i] = v
-		if why == "" && v.HW != v.LEO {
+		if n == record.Leader {
+			leads = v.Role == "leader"
+		}
+		switch {
+		case why != "":
+		case v.Role != "leader" && v.Role != "follower":
+			why = fmt.Sprintf("broker %d has the role %s", n, v.Role)
+		case v.HW != v.LEO:
 			why = fmt.Sprintf("broker %d has high watermark %d and log end offset %d", n, v.HW, v.LEO)
 		}
 	}
 	p.append(history.Event{Kind: history.KindSettled, Settled: &history.Settled{Partition: Partition, OK: why == "", Why: why}})
-	if record.Leader != 0 {
+	if leads {
 		if err := p.consume(ctx, nil, true); err != nil {
 			return err
 		}

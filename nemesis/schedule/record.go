@@ -239,7 +239,7 @@ func (p *player) observe(ctx context.Context, want Premise) (string, error) {
 	switch want.What {
 	case "acked":
 		if !slices.Contains(p.acked, want.Value) {
-			return want.Value + " is not acked", nil
+			return "not acked", nil
 		}
 	case "hw", "log":
 		if err := p.reachable(want.Node); err != nil {
