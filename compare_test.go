@@ -1,0 +1,52 @@
+package tidemark
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"tidemark/checker"
+	"tidemark/nemesis/schedule"
+)
+
+func TestACellIsAsExpectedOnlyIfEverythingAgrees(t *testing.T) {
+	violation := schedule.Expect{Verdict: "violation", Findings: []string{"diverged 1", "lost-acked m1"}}
+	pass := schedule.Expect{Verdict: "consistent"}
+	allowed := schedule.Expect{Verdict: "allowed", Because: "crash-budget", Findings: []string{"lost-acked m1"}}
+	lost := checker.Finding{Anomaly: checker.LostAcked, Values: []string{"m1"}, Offset: 1}
+	diverged := checker.Finding{Anomaly: checker.Diverged, Offset: 1}
+	for _, tc := range []struct {
+		name   string
+		want   schedule.Expect
+		found  checker.Result
+		played schedule.Result
+		why    string
+	}{
+		{name: "a violation with its findings, and porcupine agrees", want: violation,
+			found: checker.Result{Verdict: checker.Violation, Findings: []checker.Finding{lost, diverged}, Porcupine: checker.Illegal}},
+		{name: "a pass, and porcupine agrees", want: pass, found: checker.Result{Verdict: checker.Consistent, Porcupine: checker.Ok}},
+		{name: "a finding is missing", want: violation, why: "expected findings diverged 1, lost-acked m1, observed diverged 1",
+			found: checker.Result{Verdict: checker.Violation, Findings: []checker.Finding{diverged}, Porcupine: checker.Ok}},
+		{name: "a finding is too many", want: allowed, why: "expected findings lost-acked m1, observed diverged 1, lost-acked m1",
+			found: checker.Result{Verdict: checker.Allowed, Reasons: []checker.Reason{checker.BecauseCrashBudget}, Findings: []checker.Finding{diverged, lost}, Porcupine: checker.Illegal}},
+		{name: "another verdict", want: pass, why: "expected consistent, observed inconclusive because too-little",
+			found: checker.Result{Verdict: checker.Inconclusive, Reasons: []checker.Reason{checker.BecauseTooLittle}, Porcupine: checker.Ok}},
+		{name: "another reason", want: allowed, why: "expected allowed because crash-budget, observed allowed because min-isr",
+			found: checker.Result{Verdict: checker.Allowed, Reasons: []checker.Reason{checker.BecauseMinISR}, Findings: []checker.Finding{lost}, Porcupine: checker.Illegal}},
+		{name: "porcupine accepts a loss", want: violation, why: "porcupine says Ok",
+			found: checker.Result{Verdict: checker.Violation, Findings: []checker.Finding{lost, diverged}, Porcupine: checker.Ok}},
+		{name: "porcupine does not judge a loss that is allowed", want: allowed, why: "porcupine says NotRun",
+			found: checker.Result{Verdict: checker.Allowed, Reasons: []checker.Reason{checker.BecauseCrashBudget}, Findings: []checker.Finding{lost}, Porcupine: checker.NotRun}},
+		{name: "porcupine rejects a pass", want: pass, why: "porcupine says Illegal", found: checker.Result{Verdict: checker.Consistent, Porcupine: checker.Illegal}},
+		{name: "porcupine did not judge a pass", want: pass, why: "porcupine says NotRun", found: checker.Result{Verdict: checker.Consistent, Porcupine: checker.NotRun}},
+		{name: "a step could not happen", want: pass, played: schedule.Result{Inconclusive: "line 3: impossible"}, why: "line 3: impossible",
+			found: checker.Result{Verdict: checker.Consistent, Porcupine: checker.Ok}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Cell{Checked: &tc.found, Played: &tc.played}
+			c.compare(tc.want)
+			assert.Equal(t, tc.why, c.Why)
+			assert.Equal(t, tc.why == "", c.OK)
+		})
+	}
+}
