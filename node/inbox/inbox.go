@@ -37,28 +37,26 @@ func New(core Core, holding bool) *Inbox { return &Inbox{core: core, holding: ho
 // Arrive takes a message from outside: it is handled at once, held, or lost.
 func (x *Inbox) Arrive(now replica.Time, m replica.Message, out []replica.Message) ([]replica.Message, Fate) {
 	switch {
-	case passes(m):
+	case looks(m):
 	case x.alone || slices.Contains(x.cut, m.From):
 		return out, Lost
-	case x.holding:
+	case x.holding && !asks(m):
 		x.held = append(x.held, m)
 		return out, Held
 	}
 	return x.core.Step(now, m, out), Handled
 }
 
-// passes says whether the message is a person's or a harness's look at the node, which no schedule holds.
-func passes(m replica.Message) bool {
-	if !m.From.IsClient() {
-		return false
-	}
-	switch b := m.Body.(type) {
-	case *replica.ListOffsets:
-		return true
-	case *replica.Fetch:
-		return b.Debug
-	}
-	return false
+// looks says whether the message is a harness's look at the replica, which nothing holds and nothing cuts.
+func looks(m replica.Message) bool {
+	b, ok := m.Body.(*replica.Fetch)
+	return ok && b.Debug && m.From.IsClient()
+}
+
+// asks says whether the message is a client's question about the log's end, which no schedule holds.
+func asks(m replica.Message) bool {
+	_, ok := m.Body.(*replica.ListOffsets)
+	return ok && m.From.IsClient()
 }
 
 // Deliver hands a held message to the core. It is false if no such message waits.
