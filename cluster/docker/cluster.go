@@ -141,13 +141,15 @@ func inside(m *member, port uint16) string { return netip.AddrPortFrom(m.sandbox
 // Events has what the nodes report.
 func (k *Cluster) Events() <-chan control.Event { return k.events }
 
-func (k *Cluster) tell(e control.Event) {
+// tell waits until somebody takes the event, or nobody will.
+func (k *Cluster) tell(e control.Event, givenUp <-chan struct{}) {
 	if k.config.Hold {
 		return // a stage has them from the replies
 	}
 	select {
 	case k.events <- e:
 	case <-k.stopped:
+	case <-givenUp:
 	}
 }
 

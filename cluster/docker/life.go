@@ -44,16 +44,16 @@ func (k *Cluster) begin(ctx context.Context, m *member) (_ *life, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ready := make(chan node.Ready, 1)
+	ready, givenUp := make(chan node.Ready, 1), make(chan struct{})
 	out := &lines{call: func(l node.Line) {
 		switch {
 		case l.Ready != nil:
 			ready <- *l.Ready
 			for _, e := range l.Ready.Recovered {
-				k.tell(e)
+				k.tell(e, givenUp)
 			}
 		case l.Event != nil:
-			k.tell(*l.Event)
+			k.tell(*l.Event, givenUp)
 		}
 	}}
 	c := nodeConfig{run: k.pool.run, node: nodeName(m.id), life: k.pool.life(), image: k.pool.image, command: k.args(m), sandbox: m.sandbox,
@@ -72,6 +72,7 @@ func (k *Cluster) begin(ctx context.Context, m *member) (_ *life, err error) {
 	l := &life{nodeContainer: n, address: k.address(m, commandPort)}
 	defer func() {
 		if err != nil {
+			close(givenUp) // while a cluster opens, nobody reads its events yet
 			err = errors.Join(err, n.discard(ctx))
 		}
 	}()

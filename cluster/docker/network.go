@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
-	tcnetwork "github.com/testcontainers/testcontainers-go/network"
 
 	"tidemark/cluster/docker/engine"
 )
 
 // runNetwork is the bridge network of one run. Its subnet is the engine's choice, which knows what is taken: addresses
-// are given out when sandboxes start and stay as long as they run, which is the whole run.
+// are given out when sandboxes start and stay as long as they run.
 type runNetwork struct {
 	name    string
 	id      string
@@ -27,11 +27,16 @@ func createNetwork(ctx context.Context, c client.NetworkAPIClient, run string) (
 		return nil, err
 	}
 	defer cancel()
-	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{engine.RunLabel: run}))
+	name := "tidemark-" + run
+	made, err := c.NetworkCreate(ctx, name, network.CreateOptions{Driver: "bridge", Labels: map[string]string{engine.RunLabel: run}})
 	if err != nil {
-		return nil, fmt.Errorf("create the network of run %s: %w", run, err)
+		err = fmt.Errorf("create the network of run %s: %w", run, err)
+		if strings.Contains(err.Error(), "address pool") {
+			err = fmt.Errorf("%w; the engine has no addresses left: tidemark down removes the networks of killed runs", err)
+		}
+		return nil, err
 	}
-	n := &runNetwork{name: made.Name, id: made.ID}
+	n := &runNetwork{name: name, id: made.ID}
 	info, err := c.NetworkInspect(ctx, n.id, network.InspectOptions{})
 	if err == nil {
 		n.gateway, err = gateway(info.IPAM)

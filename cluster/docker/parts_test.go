@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,6 +128,19 @@ func inWords(rules []sandbox.Rule) []string {
 		words = append(words, r.String())
 	}
 	return words
+}
+
+// exhausted is an engine that has no subnet left to give.
+type exhausted struct{ client.NetworkAPIClient }
+
+func (exhausted) NetworkCreate(context.Context, string, network.CreateOptions) (network.CreateResponse, error) {
+	return network.CreateResponse{}, errors.New("could not find an available, non-overlapping IPv4 address pool among the defaults")
+}
+
+func TestAnEngineWithoutAddressesIsToldWhereTheyAre(t *testing.T) {
+	_, err := createNetwork(t.Context(), exhausted{}, "r")
+	require.ErrorContains(t, err, "create the network of run r: could not find an available")
+	assert.ErrorContains(t, err, "tidemark down removes the networks of killed runs")
 }
 
 func TestDownIsQuietWithoutAnEngineUnlessOneIsMeant(t *testing.T) {
