@@ -64,7 +64,8 @@ func startChild(ctx context.Context, binary, dir string, args []string, events f
 	}
 	pid := filepath.Join(dir, pidFile)
 	if err := os.WriteFile(pid, []byte(strconv.Itoa(c.cmd.Process.Pid)), 0o644); err != nil {
-		return nil, errors.Join(err, c.cmd.Process.Kill(), c.cmd.Wait())
+		_, _ = c.cmd.Process.Kill(), c.cmd.Wait()
+		return nil, err
 	}
 	ready := make(chan node.Ready, 1)
 	go func() {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -54,11 +56,22 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "tidemark: %v\n", err)
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "tidemark: %v\n", err)
-	if errors.Is(err, results.ErrRoot) {
+	fmt.Fprintf(os.Stderr, "tidemark: %s\n", once(err))
+	if errors.Is(err, results.ErrRoot) || errors.Is(err, syscall.ENOSPC) {
 		fmt.Fprintln(os.Stderr, "tidemark: name another folder with --results")
 	}
 	return exitInternal
+}
+
+// once is an error's text without lines that stand there already: a full disk is noticed by many.
+func once(err error) string {
+	var lines []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newRoot() *cobra.Command {
