@@ -39,6 +39,11 @@ type World struct {
 	truth truth
 	count *Counts
 
+	ruled  bool // the controller's hash is known
+	rule   Key
+	events uint64 // so many were told
+	said   uint64 // hash of the last exchange
+
 	buf   []replica.Message // stack of what steps gave rise to
 	fates []fate            // of each of buf
 }
@@ -67,8 +72,7 @@ type member struct {
 	last    int32 // number of the newest request of its replica
 	learned int64 // version of the newest word that it learnt
 
-	viewed bool
-	view   replica.View
+	view   *replica.View // nil: not looked at since it moved
 	hashed bool
 	hash   Key
 }
@@ -183,7 +187,7 @@ func (w *World) Clone() *World {
 // own makes a broker's cores and disk the world's own before they are moved.
 func (w *World) own(i int) *member {
 	n := &w.nodes[i]
-	n.viewed, n.hashed = false, false
+	n.view, n.hashed = nil, false
 	if w.owned.has(i) {
 		return n
 	}
@@ -199,6 +203,7 @@ func (w *World) own(i int) *member {
 }
 
 func (w *World) ownRuler() *controller.Controller {
+	w.ruled = false
 	if at := len(w.nodes); !w.owned.has(at) {
 		w.owned.set(at, true)
 		w.ruler = w.ruler.Clone()
@@ -209,10 +214,11 @@ func (w *World) ownRuler() *controller.Controller {
 // look is a broker's view of its replica. It has to be up.
 func (w *World) look(i int) *replica.View {
 	n := &w.nodes[i]
-	if !n.viewed {
-		n.view, n.viewed = n.core.View(), true
+	if n.view == nil {
+		v := n.core.View()
+		n.view = &v
 	}
-	return &n.view
+	return n.view
 }
 
 // Log is what a broker's log holds, its disk's if it is down.

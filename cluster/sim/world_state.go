@@ -39,24 +39,13 @@ func (k Key) with(o Key) Key {
 	return k.mix(b[:])
 }
 
-// coresKey is a hash of every core that runs: equal before and after a step that changed nothing.
-func (w *World) coresKey() Key {
-	b := w.ruler.AppendState(nil)
-	for i := range w.nodes {
-		if n := &w.nodes[i]; n.up {
-			b = append(b, byte(i))
-			b = n.session.AppendState(b)
-			b = n.core.AppendState(0, b)
-		}
-	}
-	return Key{}.mix(b)
-}
-
 // Key is a hash of everything that decides what can still happen and what is wrong at the end: cores, disks, waiting messages by
 // what they say, the truth. Numbers of messages and the way that led here are not part of it.
 func (w *World) Key() Key {
+	if !w.ruled {
+		w.rule, w.ruled = Key{}.mix(w.ruler.AppendState(nil)), true
+	}
 	b := make([]byte, 0, 512)
-	b = w.ruler.AppendState(b)
 	b = binary.AppendUvarint(b, uint64(w.isolated))
 	b = binary.AppendUvarint(b, uint64(w.truth.lossy))
 	if w.unclean {
@@ -69,7 +58,7 @@ func (w *World) Key() Key {
 	for i := range w.nodes {
 		b = w.appendMessages(b, w.nodes[i].held)
 	}
-	k := Key{}.mix(b)
+	k := w.rule.mix(b)
 	for i := range w.nodes {
 		k = k.with(w.nodeKey(i))
 	}

@@ -1,0 +1,420 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"tidemark/checker"
+	"tidemark/nemesis/schedule"
+	"tidemark/node/replica"
+)
+
+// Scope bounds an exhaustive search: everything that can happen within it is looked at. A world moves by the same steps as in a
+// random schedule; settle, isolate and heal are left out, because whoever takes no step is cut off already.
+type Scope struct {
+	Cluster schedule.Cluster
+	Court   Court
+	Records int // produces
+	Epochs  int // leader epochs, the first included
+	// Changes of the controller's record and brokers after the beginning: fences, unfences, elections, changes of the ISR.
+	Changes int
+	Crashes int // kills and power failures
+	Power   int // power failures among them, with every cut
+	// Late lets fetches wait in the leader's inbox until they are delivered by hand, over restarts of who sent them.
+	Late bool
+	// LeaveOut are verbs that are not taken.
+	LeaveOut []schedule.Verb
+	// MaxStates and MaxMemory (bytes of heap) stop the search where it is; 0 is no bound.
+	MaxStates int
+	MaxMemory uint64
+	// Progress is called now and then, if it is not nil.
+	Progress func(Covered)
+}
+
+// ErrScope says that a scope cannot be searched.
+var ErrScope = errors.New("impossible scope")
+
+// Validate says what is wrong with a scope.
+func (s Scope) Validate() error {
+	switch {
+	case len(s.Cluster.Replicas) < 1 || len(s.Cluster.Replicas) > 5:
+		return fmt.Errorf("%w: %d replicas: want 1 to 5, more is beyond any memory", ErrScope, len(s.Cluster.Replicas))
+	case s.Records < 1 || s.Records > 100:
+		return fmt.Errorf("%w: %d records: want 1 to 100", ErrScope, s.Records)
+	case s.Epochs < 1:
+		return fmt.Errorf("%w: %d epochs: want 1 or more", ErrScope, s.Epochs)
+	case s.Changes < 0 || s.Crashes < 0 || s.Power < 0:
+		return fmt.Errorf("%w: changes %d, crashes %d, power %d: want 0 or more", ErrScope, s.Changes, s.Crashes, s.Power)
+	case s.Power > s.Crashes:
+		return fmt.Errorf("%w: %d power failures among %d crashes: a power failure is a crash", ErrScope, s.Power, s.Crashes)
+	}
+	return nil
+}
+
+// Covered is what an exhaustive search has seen.
+type Covered struct {
+	States      int   // different ones
+	Transitions int64 // possible moves, those into known states included
+	Depth       int   // moves that the farthest state is away from the beginning
+	// Complete: the whole scope was searched. Else Stopped says why it was not, and everything up to Depth-1 moves was.
+	Complete bool
+	Stopped  string
+	// Find is the first violation, none shorter than it; nil if there is none in what was seen.
+	Find *Find
+	// Excused are states in which something is lost that the contract permits to lose; the search does not go on from them.
+	Excused int
+	// Unconfirmed are states that the truth finds wrong and the checker does not. There should be none.
+	Unconfirmed int
+	Memory      uint64 // bytes of heap at the end
+	Widest      int    // states of the largest level
+}
+
+// link is how a state was reached.
+type link struct {
+	parent uint32
+	by     move
+}
+
+// reached is a state with what is used up of the bounds.
+type reached struct {
+	id      uint32
+	crashes uint8
+	power   uint8
+	w       *World
+}
+
+// stateLimit is how many states can be numbered.
+const stateLimit = 1<<32 - 1
+
+// Run searches the scope breadth first, so that what it finds is as short as it gets.
+func (s Scope) Run(ctx context.Context) (*Covered, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	var manual []replica.Kind
+	if s.Late {
+		manual = []replica.Kind{replica.KindFetch}
+	}
+	begin, err := NewWorld(s.Cluster, s.Court.Rules, manual, nil)
+	if err != nil {
+		return nil, err
+	}
+	x := &exhaustion{s: s, begin: begin, known: newKeySet(), covered: &Covered{}}
+	first := reached{w: begin.Clone()}
+	x.tidy(first)
+	x.known.add(first.key())
+	x.links = append(x.links, link{})
+	x.way = []reached{first}
+	x.covered.States = 1
+	// A level is a run of numbers: states are numbered as they are found.
+	for from, to := 0, 1; from < to && x.covered.Find == nil; from, to = to, len(x.links) {
+		x.covered.Widest = max(x.covered.Widest, to-from)
+		if err := x.expand(ctx, from, to); err != nil {
+			return x.covered, err
+		}
+		if x.covered.Stopped != "" {
+			break
+		}
+		if len(x.links) > to {
+			x.covered.Depth++
+		}
+	}
+	x.covered.Complete = x.covered.Stopped == "" && x.covered.Find == nil
+	x.covered.Memory = heap()
+	return x.covered, nil
+}
+
+// exhaustion is a search under way. It keeps eight bytes for each state, from which the state is made again when its turn comes
+// (exhaustion.at), and its key.
+type exhaustion struct {
+	s       Scope
+	begin   *World
+	known   *keySet
+	links   []link // by number of the state
+	dead    []bool // states that nothing goes on from, by number; as long as the last of them
+	way     []reached
+	covered *Covered
+	moves   []move   // buffer
+	ids     []uint32 // buffer
+}
+
+// expand takes every move from every state of a level.
+func (x *exhaustion) expand(ctx context.Context, first, end int) error {
+	for id := first; id < end; id++ {
+		if id%256 == 0 {
+			if stop := x.stop(ctx); stop != "" {
+				x.covered.Stopped = stop
+				return nil
+			}
+		}
+		if id < len(x.dead) && x.dead[id] {
+			continue
+		}
+		from := x.at(uint32(id))
+		x.moves = x.enabled(from, x.moves[:0])
+		for _, m := range x.moves {
+			to := from
+			to.w = from.w.Clone()
+			if !x.take(&to, m) {
+				continue
+			}
+			x.covered.Transitions++
+			if !x.known.add(to.key()) {
+				continue
+			}
+			to.id = uint32(len(x.links))
+			x.links = append(x.links, link{from.id, m})
+			x.covered.States++
+			on, err := x.judge(ctx, to)
+			if err != nil || x.covered.Find != nil {
+				return err
+			}
+			if !on {
+				x.dead = append(x.dead, make([]bool, int(to.id)+1-len(x.dead))...)
+				x.dead[to.id] = true
+			}
+		}
+	}
+	return nil
+}
+
+// take takes a move; false if it is impossible or leads beyond the bounds.
+func (x *exhaustion) take(to *reached, m move) bool {
+	if !to.w.try(m) || !x.within(to, m) {
+		return false
+	}
+	x.tidy(*to)
+	return true
+}
+
+// at makes a state again from the way to it. Neighbours have most of their way in common, and what they have is kept.
+func (x *exhaustion) at(id uint32) reached {
+	x.ids = x.ids[:0]
+	for ; id != 0; id = x.links[id].parent {
+		x.ids = append(x.ids, id)
+	}
+	slices.Reverse(x.ids)
+	same := 0
+	for same < len(x.ids) && same+1 < len(x.way) && x.way[same+1].id == x.ids[same] {
+		same++
+	}
+	clear(x.way[same+1:])
+	x.way = x.way[:same+1]
+	for _, id := range x.ids[same:] {
+		to := x.way[len(x.way)-1]
+		to.id, to.w = id, to.w.Clone()
+		x.take(&to, x.links[id].by)
+		x.way = append(x.way, to)
+	}
+	return x.way[len(x.way)-1]
+}
+
+// key is the state's hash, what is left of the bounds included.
+func (r reached) key() Key {
+	return r.w.Key().with(Key{uint64(r.crashes), uint64(r.power)})
+}
+
+// stop says why the search has to stop, "" if it has not.
+func (x *exhaustion) stop(ctx context.Context) string {
+	if x.s.Progress != nil {
+		x.s.Progress(*x.covered)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "time is over"
+	case x.s.MaxStates > 0 && x.covered.States >= x.s.MaxStates, x.covered.States > stateLimit-1<<20:
+		return fmt.Sprintf("%d states", x.covered.States)
+	case x.s.MaxMemory > 0:
+		if used := heap(); used >= x.s.MaxMemory {
+			return fmt.Sprintf("%d MiB of memory", used>>20)
+		}
+	}
+	return ""
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse
+}
+
+// within counts the move and says whether it stayed within the bounds.
+func (x *exhaustion) within(to *reached, m move) bool {
+	switch m.op {
+	case opPower:
+		to.power++
+		fallthrough
+	case opKill:
+		to.crashes++
+	}
+	return int(to.w.leaderEpoch) < x.s.Epochs && int(to.w.version-x.begin.version) <= x.s.Changes
+}
+
+// tidy takes away what no move within the bounds can bring to light any more, so that states that differ in nothing else are one.
+func (x *exhaustion) tidy(r reached) {
+	p := r.w.c.topic.Partition
+	for i := range r.w.nodes {
+		n := &r.w.nodes[i]
+		if int(r.power) == x.s.Power && n.cut < 0 && n.disk.Unsynced(p) > 0 {
+			_ = r.w.own(i).disk.Flush(p) // a disk in memory has no errors
+		}
+		if int(r.crashes) == x.s.Crashes && n.up && n.log.HighWatermark() != 0 {
+			_ = r.w.own(i).disk.Checkpoint(map[replica.Partition]int64{p: 0})
+		}
+	}
+}
+
+// enabled lists the moves that may be possible, in an order that never changes.
+func (x *exhaustion) enabled(from reached, moves []move) []move {
+	w := from.w
+	crash, power := int(from.crashes) < x.s.Crashes, int(from.power) < x.s.Power
+	for i := range w.nodes {
+		at := uint8(i)
+		add := func(o op, arg int) {
+			if !slices.Contains(x.s.LeaveOut, opVerbs[o].verb) {
+				moves = append(moves, move{o, at, uint8(arg)})
+			}
+		}
+		if !w.nodes[i].up {
+			add(opStart, 0)
+			if !w.fenced.has(i) {
+				add(opFence, 0)
+			}
+			continue
+		}
+		if len(w.truth.values) < x.s.Records {
+			add(opProduce, 0)
+		}
+		add(opFetch, 0)
+		add(opRequest, 0)
+		add(opAnswer, 0)
+		add(opLearn, 0)
+		add(opTruncate, 0)
+		if i != w.leader {
+			add(opLag, 0)
+		}
+		add(opFence, 0)
+		add(opUnfence, 0)
+		add(opTransfer, 0)
+		if crash {
+			add(opKill, 0)
+			add(opCheckpoint, 0)
+		}
+		if crash && power {
+			add(opFlush, 0)
+			for keep := range w.nodes[i].disk.Unsynced(w.c.topic.Partition) {
+				add(opPower, keep) // all of them is a kill
+			}
+		}
+		if x.s.Late {
+			x.late(w, i, add)
+		}
+	}
+	return moves
+}
+
+// late adds what fetches that wait for a hand can do: at most one of each broker waits anywhere.
+func (x *exhaustion) late(w *World, i int, add func(op, int)) {
+	waits := false
+	for j := range w.nodes {
+		for _, m := range w.nodes[j].held {
+			if m.From == w.c.ids[i] && m.Body.Kind() == replica.KindFetch {
+				waits = true
+				add(opDeliver, j)
+				break
+			}
+		}
+	}
+	if !waits {
+		add(opSend, 0)
+	}
+}
+
+// judge looks for what is wrong in a new state, and says whether to go on from it.
+func (x *exhaustion) judge(ctx context.Context, r reached) (on bool, err error) {
+	if r.w.Suspect() == 0 {
+		return true, nil
+	}
+	end := r.w.Clone()
+	if !end.End() {
+		return true, nil
+	}
+	suspicion := end.Judge()
+	if suspicion == 0 {
+		return true, nil // it comes right
+	}
+	if end.excused(suspicion, x.s.Court) {
+		x.covered.Excused++
+		return false, nil
+	}
+	if x.covered.Unconfirmed >= confirmed {
+		x.covered.Unconfirmed++
+		return false, nil
+	}
+	find, verdict, err := x.s.Court.confirm(ctx, x.begin, x.path(r.id))
+	switch {
+	case err != nil:
+		return false, err
+	case find != nil:
+		x.covered.Find = find
+	case verdict == checker.Allowed:
+		x.covered.Excused++
+	default:
+		x.covered.Unconfirmed++
+	}
+	return false, nil
+}
+
+// path is the moves that led to a state.
+func (x *exhaustion) path(id uint32) []move {
+	var moves []move
+	for ; id != 0; id = x.links[id].parent {
+		moves = append(moves, x.links[id].by)
+	}
+	slices.Reverse(moves)
+	return moves
+}
+
+// keySet is a set of keys: open addressing, because a map of them takes three times the memory.
+type keySet struct {
+	slots []Key
+	size  int
+}
+
+func newKeySet() *keySet { return &keySet{slots: make([]Key, 1<<12)} }
+
+// add says whether the key is new.
+func (s *keySet) add(k Key) bool {
+	if k == (Key{}) {
+		k[0] = 1 // the zero key marks an empty slot
+	}
+	if s.size >= len(s.slots)/4*3 {
+		old := s.slots
+		s.slots = make([]Key, 2*len(old))
+		for _, o := range old {
+			if o != (Key{}) {
+				s.slots[s.find(o)] = o
+			}
+		}
+	}
+	at := s.find(k)
+	if s.slots[at] == k {
+		return false
+	}
+	s.slots[at] = k
+	s.size++
+	return true
+}
+
+// find is the key's slot, or the empty one where it belongs.
+func (s *keySet) find(k Key) uint64 {
+	mask := uint64(len(s.slots) - 1)
+	at := k[0] & mask
+	for s.slots[at] != (Key{}) && s.slots[at] != k {
+		at = (at + 1) & mask
+	}
+	return at
+}

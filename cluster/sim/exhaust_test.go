@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"tidemark/nemesis/schedule"
+	"tidemark/node/control"
+	"tidemark/node/rules"
+)
+
+// twoBrokers is the cluster of small scopes.
+func twoBrokers() schedule.Cluster {
+	return schedule.Cluster{Replicas: []control.NodeID{1, 2}, MinISR: 2}
+}
+
+// rulesWithout is a protocol without one rule.
+func rulesWithout(t testing.TB, p rules.Protocol, name string) rules.Set {
+	set, err := rules.Parse(p, []string{name}, nil)
+	require.NoError(t, err)
+	return set
+}
+
+func TestTheShortestLossUnderHighWatermarkTruncationTakesNineMoves(t *testing.T) {
+	s := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.HW, Rules: rules.Of(rules.HW)}, Records: 1, Epochs: 4, Changes: 3,
+		LeaveOut: []schedule.Verb{schedule.Lag, schedule.Unfence}}
+	c, err := s.Run(context.Background())
+	require.NoError(t, err)
+	require.NotNil(t, c.Find)
+	assert.False(t, c.Complete)
+	assert.Zero(t, c.Unconfirmed)
+	assert.Equal(t, 8, c.Depth, "the levels before were complete")
+	assert.Equal(t, "lost-acked+read-then-lost", c.Find.Name())
+
+	s.Court = Court{Protocol: rules.KIP101, Rules: rules.Of(rules.KIP101)}
+	c, err = s.Run(context.Background())
+	require.NoError(t, err)
+	assert.Nil(t, c.Find)
+	assert.True(t, c.Complete, "with KIP-101 the same scope is clean")
+}
+
+func TestAnExhaustiveSearchStopsAtItsBoundsAndSaysWhatItSaw(t *testing.T) {
+	s := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rules.Of(rules.KIP966)}, Records: 2, Epochs: 4, Changes: 5,
+		MaxStates: 2000}
+	c, err := s.Run(context.Background())
+	require.NoError(t, err)
+	assert.False(t, c.Complete)
+	assert.GreaterOrEqual(t, c.States, 2000)
+	assert.Less(t, c.States, 2000+256*20)
+	assert.Contains(t, c.Stopped, "states")
+
+	s.MaxStates, s.MaxMemory = 0, 1
+	c, err = s.Run(context.Background())
+	require.NoError(t, err)
+	assert.Contains(t, c.Stopped, "MiB of memory")
+
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.MaxMemory = 0
+	c, err = s.Run(done)
+	require.NoError(t, err)
+	assert.Equal(t, "time is over", c.Stopped)
+}
+
+func TestScopesThatCannotBeAreRefused(t *testing.T) {
+	good := Scope{Cluster: twoBrokers(), Records: 1, Epochs: 1}
+	for name, spoil := range map[string]func(*Scope){
+		"0 replicas":                       func(s *Scope) { s.Cluster.Replicas = nil },
+		"0 records":                        func(s *Scope) { s.Records = 0 },
+		"0 epochs":                         func(s *Scope) { s.Epochs = 0 },
+		"1 power failures among 0 crashes": func(s *Scope) { s.Power = 1 },
+	} {
+		s := good
+		spoil(&s)
+		_, err := s.Run(context.Background())
+		assert.ErrorIs(t, err, ErrScope, name)
+		assert.ErrorContains(t, err, name)
+	}
+}
+
+func TestTheSameScopeIsSearchedTheSameWay(t *testing.T) {
+	s := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP320, Rules: rules.Of(rules.KIP320)}, Records: 1, Epochs: 2, Changes: 2}
+	first, err := s.Run(context.Background())
+	require.NoError(t, err)
+	again, err := s.Run(context.Background())
+	require.NoError(t, err)
+	first.Memory, again.Memory = 0, 0
+	assert.Equal(t, first, again)
+	assert.True(t, first.Complete)
+}
+
+func TestKeysAreKeptOnce(t *testing.T) {
+	s, r := newKeySet(), streamOf(1, 1)
+	var keys []Key
+	for range 10_000 {
+		keys = append(keys, Key{r.next(), r.next()})
+	}
+	keys = append(keys, Key{})
+	for _, k := range keys {
+		require.True(t, s.add(k))
+	}
+	for _, k := range keys {
+		require.False(t, s.add(k))
+	}
+	assert.Equal(t, len(keys), s.size)
+}
+
+func BenchmarkExhaustive(b *testing.B) {
+	for _, p := range []rules.Protocol{rules.HW, rules.KIP966} {
+		for _, c := range []schedule.Cluster{twoBrokers(), threeBrokers()} {
+			b.Run(string(p)+" "+string(rune('0'+len(c.Replicas)))+" replicas", func(b *testing.B) {
+				var states int
+				var bytes uint64
+				for range b.N {
+					before := heap()
+					x, err := Scope{Cluster: c, Court: Court{Protocol: p, Rules: rules.Of(p)}, Records: 3, Epochs: 3, Changes: 3, MaxStates: 30_000}.
+						Run(context.Background())
+					require.NoError(b, err)
+					states += x.States
+					bytes = (x.Memory - min(before, x.Memory)) / uint64(x.States)
+				}
+				b.ReportMetric(float64(states)/b.Elapsed().Seconds(), "states/s")
+				b.ReportMetric(float64(bytes), "B/state")
+			})
+		}
+	}
+}
