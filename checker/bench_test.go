@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,14 @@ import (
 // hundred produces of unknown outcome (and seen), and one final read. An operation takes effect at a random moment between its call and
 // its return, while the others go on.
 func workload(operations, clients int, lostTail bool) []history.Event {
+	var events []history.Event
+	produceHistory(operations, clients, 1, lostTail, func(e *history.Event) { events = append(events, *e) })
+	return events
+}
+
+// produceHistory is workload without keeping what it makes: unknown in a hundred produces have no known outcome, and the final log is read in
+// pieces of a thousand.
+func produceHistory(operations, clients, unknown int, lostTail bool, to func(*history.Event)) {
 	const name = "orders-0"
 	r := rand.New(rand.NewPCG(uint64(operations), uint64(clients)))
 	type client struct {
@@ -25,12 +35,12 @@ func workload(operations, clients int, lostTail bool) []history.Event {
 		op      history.Op
 		unknown bool
 	}
-	var events []history.Event
 	var log []history.Record
-	process, done := int64(0), 0
+	process, done, events := int64(0), 0, int64(0)
 	add := func(k history.Kind, c *client, op history.Op) {
 		op.Partition = name
-		events = append(events, history.Event{Seq: int64(len(events)) + 1, Time: int64(len(events)) * 1000, Kind: k, Process: c.process, Op: op})
+		events++
+		to(&history.Event{Seq: events, Time: events * 1000, Kind: k, Process: c.process, Op: op})
 	}
 	var call, effect, answer func(*client)
 	call = func(c *client) {
@@ -41,8 +51,8 @@ func workload(operations, clients int, lostTail bool) []history.Event {
 		case 1, 2, 3, 4:
 			c.op = history.Op{Type: history.Fetch, From: max(0, int64(len(log))-4)}
 		default:
-			c.op.Values = []string{"v" + strconv.Itoa(len(events))}
-			c.unknown = r.IntN(100) == 0
+			c.op.Values = []string{"v" + strconv.FormatInt(events, 10)}
+			c.unknown = r.IntN(100) < unknown
 		}
 		add(history.Invoke, c, c.op)
 	}
@@ -82,9 +92,12 @@ func workload(operations, clients int, lostTail bool) []history.Event {
 	if lostTail {
 		log = log[:len(log)-1]
 	}
-	add(history.Invoke, last, history.Op{Type: history.Fetch, Final: true})
-	add(history.OK, last, history.Op{Type: history.Fetch, Final: true, HighWatermark: int64(len(log)), Records: log})
-	return events
+	const piece = 1000
+	for from := 0; from == 0 || from < len(log); from += piece {
+		add(history.Invoke, last, history.Op{Type: history.Fetch, Final: true, From: int64(from)})
+		add(history.OK, last, history.Op{Type: history.Fetch, Final: true, From: int64(from), HighWatermark: int64(len(log)),
+			Records: log[from:min(from+piece, len(log))]})
+	}
 }
 
 // peak runs f and returns how much the heap, garbage included, grew by while it ran. It looks every 5 ms and at the end.
@@ -133,6 +146,62 @@ func BenchmarkCheck(b *testing.B) {
 				b.ReportMetric(float64(operations*b.N)/b.Elapsed().Seconds(), "operations/s")
 				b.ReportMetric(float64(grown)/float64(operations), "peak-B/operation")
 			})
+		}
+	}
+}
+
+// processor is the time that this process has spent on all processors.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkFile is everything from a file on disk to the verdict, certificates and all. Beside the clock's time stands that of the processors, which
+// other work on the machine changes less.
+func BenchmarkFile(b *testing.B) {
+	for _, operations := range []int{1e5, 1e6, 1e7} {
+		for _, clients := range []int{5, 100} {
+			for _, unknown := range []int{0, 5} {
+				b.Run(fmt.Sprintf("operations=%d/clients=%d/unknown=%d%%", operations, clients, unknown), func(b *testing.B) {
+					path := filepath.Join(b.TempDir(), "history.jsonl")
+					w, err := history.Create(path, history.Header{}, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					produceHistory(operations, clients, unknown, false, func(e *history.Event) {
+						if err := w.Append(e); err != nil {
+							b.Fatal(err)
+						}
+					})
+					if err := w.Close(); err != nil {
+						b.Fatal(err)
+					}
+					judge := func() {
+						r, err := history.Open(path)
+						if err != nil {
+							b.Fatal(err)
+						}
+						defer r.Close()
+						res, err := Check(context.Background(), r, Options{Porcupine: Limits{Operations: -1}})
+						if err != nil || res.Verdict != Consistent || !res.Partitions[0].Replayed {
+							b.Fatal(res.Summary(), res.Details, err)
+						}
+					}
+					grown := peak(judge)
+					began := processor(b)
+					b.ResetTimer()
+					for range b.N {
+						judge()
+					}
+					spent := processor(b) - began
+					b.ReportMetric(float64(operations*b.N)/b.Elapsed().Seconds(), "operations/s")
+					b.ReportMetric(float64(operations*b.N)/spent.Seconds(), "operations/cpu-s")
+					b.ReportMetric(float64(grown)/float64(operations), "peak-B/operation")
+				})
+			}
 		}
 	}
 }

@@ -143,31 +143,31 @@ func brokers(ids []int32) string {
 
 // lossOf is the record of a value that was lost.
 func (p *partition) lossOf(v int32) loss {
-	val := &p.values[v]
+	val := p.values.at(v)
 	l := loss{partition: p.name, offset: val.offset, epoch: p.epochOf(v), others: p.otherEpochs(v), acks: -1}
 	if val.op != none {
-		l.acks, l.since = p.ops[val.op].acks, p.ops[val.op].call
+		l.acks, l.since = p.ops.at(val.op).acks(), p.ops.at(val.op).call
 	}
 	return l
 }
 
 // lossAt is the record that must have been at an offset, because an operation saw the log reach beyond it, though nobody saw its value.
 func (p *partition) lossAt(offset int64, prover int32) loss {
-	l := loss{partition: p.name, offset: offset, epoch: history.Unknown, acks: -1, since: p.ops[prover].call}
-	if v := p.slots.get(offset); v != none && p.values[v].epoch != history.Unknown {
-		l.others = []int32{p.values[v].epoch}
+	l := loss{partition: p.name, offset: offset, epoch: history.Unknown, acks: -1, since: p.ops.at(prover).call}
+	if v := p.slots.get(offset); v != none && p.values.at(v).epoch != history.Unknown {
+		l.others = []int32{p.values.at(v).epoch}
 	}
 	return l
 }
 
 // epochOf is the leader epoch of a value's record, from a read or from a replica that still has it.
 func (p *partition) epochOf(v int32) int32 {
-	val := &p.values[v]
+	val := p.values.at(v)
 	if val.epoch != history.Unknown {
 		return val.epoch
 	}
 	for _, r := range p.replicas {
-		if x := entryAt(r, val.offset); x != nil && x.Value == val.text {
+		if x := entryAt(r, val.offset); x != nil && x.Value == p.text(v) {
 			return x.Epoch
 		}
 	}
@@ -176,20 +176,20 @@ func (p *partition) epochOf(v int32) int32 {
 
 // otherEpochs are the epochs of the other values at a value's offset.
 func (p *partition) otherEpochs(v int32) []int32 {
-	val := &p.values[v]
+	val := p.values.at(v)
 	var es []int32
 	for _, w := range p.conflicts[val.offset] {
-		if e := p.values[w].epoch; w != v && e != history.Unknown {
+		if e := p.values.at(w).epoch; w != v && e != history.Unknown {
 			es = append(es, e)
 		}
 	}
 	for _, r := range p.replicas {
-		if x := entryAt(r, val.offset); x != nil && x.Value != val.text {
+		if x := entryAt(r, val.offset); x != nil && x.Value != p.text(v) {
 			es = append(es, x.Epoch)
 		}
 	}
-	if w := p.slots.get(val.offset); w != none && w != v && p.values[w].epoch != history.Unknown {
-		es = append(es, p.values[w].epoch)
+	if w := p.slots.get(val.offset); w != none && w != v && p.values.at(w).epoch != history.Unknown {
+		es = append(es, p.values.at(w).epoch)
 	}
 	return es
 }

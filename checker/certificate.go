@@ -18,33 +18,33 @@ func (p *partition) certify(level Level) error {
 // that is later. Both t and the calls rise, so that two passes and a counting sort do.
 func (p *partition) order(level Level) []int32 {
 	// at is, for a produce, its place among the appends; for an answer, how many appends come before it.
-	at := make([]int32, len(p.ops))
+	at := make([]int32, int(p.ops.len()))
 	var appends []int32
 	for offset := int64(0); ; {
 		v := p.slots.get(offset)
-		if v == none || p.values[v].op == none {
+		if v == none || p.values.at(v).op == none {
 			break
 		}
-		id := p.values[v].op
+		id := p.values.at(v).op
 		at[id] = int32(len(appends))
 		appends = append(appends, id)
-		offset += int64(p.ops[id].count) - int64(p.values[v].pos)
+		offset += int64(p.ops.at(id).count) - int64(p.pos(v))
 	}
 	before := func(length int64) int32 {
 		if length <= 0 {
 			return 0
 		}
-		if v := p.slots.get(length - 1); v != none && p.values[v].op != none {
-			return min(at[p.values[v].op]+1, int32(len(appends)))
+		if v := p.slots.get(length - 1); v != none && p.values.at(v).op != none {
+			return min(at[p.values.at(v).op]+1, int32(len(appends)))
 		}
 		return int32(len(appends))
 	}
 	times := make([]int64, len(appends)+1)
 	for i, id := range appends {
-		times[i] = p.ops[id].call
+		times[i] = p.ops.at(id).call
 	}
-	for id := range p.ops {
-		if o := &p.ops[id]; o.kind != history.Produce && o.out == happened {
+	for id := range p.ops.len() {
+		if o := p.ops.at(id); o.kind != history.Produce && o.out == happened {
 			if allowed, breaks := o.allows(); breaks <= level {
 				i := before(allowed)
 				times[i] = max(times[i], o.call)
@@ -56,8 +56,8 @@ func (p *partition) order(level Level) []int32 {
 	}
 	counts := make([]int32, len(appends)+2)
 	called := 0
-	for id := range p.ops {
-		o := &p.ops[id]
+	for id := range p.ops.len() {
+		o := p.ops.at(id)
 		if o.kind == history.Produce || o.out != happened {
 			continue
 		}
@@ -75,8 +75,8 @@ func (p *partition) order(level Level) []int32 {
 	for i, id := range appends {
 		order[counts[i+1]-1] = id
 	}
-	for id := range p.ops {
-		if o := &p.ops[id]; o.kind != history.Produce && o.out == happened {
+	for id := range p.ops.len() {
+		if o := p.ops.at(id); o.kind != history.Produce && o.out == happened {
 			order[counts[at[id]]] = int32(id)
 			counts[at[id]]++
 		}
@@ -91,14 +91,14 @@ type testimony struct {
 }
 
 // Len is the number of operations.
-func (t testimony) Len() int { return len(t.p.ops) }
+func (t testimony) Len() int { return int(t.p.ops.len()) }
 
 var kernelKinds = [...]replay.Kind{history.Produce: replay.Produce, history.Fetch: replay.Fetch, history.End: replay.End}
 
 // At translates one operation.
 func (t testimony) At(i int32, k *replay.Operation) {
-	o := &t.p.ops[i]
-	*k = replay.Operation{Kind: kernelKinds[o.kind], Call: o.call, Return: o.ret, Offset: o.offset, HW: o.hw, Gaps: o.bad == notDense,
+	o := t.p.ops.at(i)
+	*k = replay.Operation{Kind: kernelKinds[o.kind], Call: o.call, Return: o.ret(), Offset: o.offset, HW: o.hw, Gaps: o.bad == notDense,
 		Values: k.Values[:0]}
 	switch o.out {
 	case happened:
@@ -118,7 +118,7 @@ func (t testimony) At(i int32, k *replay.Operation) {
 		}
 	case history.Fetch:
 		k.Exact = o.final && t.level >= CommittedLog || t.level >= Linearizable
-		k.Values = append(k.Values, t.p.seen[o.first:o.first+o.count]...)
+		k.Values = t.p.records(o, k.Values)
 	case history.End:
 		k.Exact = o.final && t.level >= CommittedLog || t.level >= MonotonicEnd
 	}

@@ -166,9 +166,11 @@ func (p *partition) decide() (Level, resolved, swept) {
 
 // partition judges one partition and returns a disagreement, if there is one.
 func (j *judge) partition(ctx context.Context, p *partition) error {
+	// All values are known: what finds them by their texts is not needed any more.
+	p.ids = index{}
 	p.settle()
 	level, r, s := p.decide()
-	report := Partition{Name: p.name, Operations: len(p.ops), Level: level, End: none}
+	report := Partition{Name: p.name, Operations: int(p.ops.len()), Level: level, End: none}
 	if p.ended {
 		report.End = p.end
 	}
@@ -192,7 +194,7 @@ func (j *judge) partition(ctx context.Context, p *partition) error {
 		f := Finding{Anomaly: c.anomaly, Partition: p.name, Offset: c.offset, Breaks: c.breaks, Because: e.because,
 			Sentence: t.sentence(&c, e, short)}
 		for _, v := range c.values {
-			f.Values = append(f.Values, p.values[v].text)
+			f.Values = append(f.Values, p.text(v))
 		}
 		for _, id := range c.ops {
 			f.Witness = append(f.Witness, p.witness(id))
@@ -284,9 +286,9 @@ func (j *judge) ended() {
 		switch {
 		case p.settled != nil && !p.settled.OK:
 			j.doubt(BecauseUnavailable, fmt.Sprintf("%s did not come to rest: %s", p.name, p.settled.Why))
-		case !p.ended && j.in.torn && len(p.ops) > 0:
+		case !p.ended && j.in.torn && int(p.ops.len()) > 0:
 			j.doubt(BecauseUnavailable, fmt.Sprintf("the history breaks off before the final read of %s", p.name))
-		case !p.ended && len(p.ops) > 0:
+		case !p.ended && int(p.ops.len()) > 0:
 			j.doubt(BecauseUnavailable, fmt.Sprintf("there is no final read of %s", p.name))
 		case p.ended:
 			if hole, ok := p.unread(); ok {
@@ -300,7 +302,7 @@ func (j *judge) ended() {
 func (p *partition) unread() (int64, bool) {
 	spans := make([][2]int64, 0, len(p.finals))
 	for _, id := range p.finals {
-		o := &p.ops[id]
+		o := p.ops.at(id)
 		spans = append(spans, [2]int64{o.offset, o.offset + int64(o.count)})
 	}
 	slices.SortFunc(spans, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) })

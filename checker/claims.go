@@ -7,22 +7,16 @@ import (
 )
 
 func (p *partition) fetched(id int32, rs []history.Record) {
-	o := &p.ops[id]
+	o := p.ops.at(id)
 	if o.final {
 		p.finals = append(p.finals, id)
 	}
-	o.first, o.count = int32(len(p.seen)), int32(len(rs))
+	o.first, o.count = p.seen.len(), int32(len(rs))
 	regressed := false
 	for i := range rs {
 		r := &rs[i]
-		v, ok := p.ids[r.Value]
-		if !ok {
-			v = int32(len(p.values))
-			p.ids[r.Value] = v
-			p.values = append(p.values, value{text: r.Value, op: none, epoch: history.Unknown, offset: none, seenBy: none, read: none,
-				final: none})
-		}
-		p.seen = append(p.seen, v)
+		v := p.valueOf(r)
+		*p.seen.push() = v
 		p.observe(v, r, id)
 		if r.Offset != o.offset+int64(i) {
 			o.bad = notDense
@@ -42,7 +36,7 @@ func (p *partition) fetched(id int32, rs []history.Record) {
 }
 
 func (p *partition) observe(v int32, r *history.Record, id int32) {
-	val := &p.values[v]
+	val := p.values.at(v)
 	if val.seenBy == none {
 		val.seenBy = id
 	}
@@ -57,9 +51,11 @@ func (p *partition) observe(v int32, r *history.Record, id int32) {
 	if val.offset != r.Offset {
 		m := p.moved(v, r.Offset)
 		read, final = &m.read, &m.final
-		val.movedFinal = val.movedFinal || p.ops[id].final
+		if p.ops.at(id).final {
+			p.elsewhere[v] = true
+		}
 	}
-	if !p.ops[id].final {
+	if !p.ops.at(id).final {
 		final = read
 	}
 	if *final == none {
@@ -68,7 +64,7 @@ func (p *partition) observe(v int32, r *history.Record, id int32) {
 }
 
 func (p *partition) claimAcked(v int32, offset int64, id int32) {
-	val := &p.values[v]
+	val := p.values.at(v)
 	if val.offset == none {
 		val.offset = offset
 		p.claim(v, offset)
@@ -111,15 +107,15 @@ func (p *partition) claim(v int32, offset int64) {
 
 // readAt returns the first operation, ordinary or final, that read a value at an offset, or none.
 func (p *partition) readAt(v int32, offset int64) int32 {
-	read, final := p.values[v].read, p.values[v].final
-	if p.values[v].offset != offset {
+	read, final := p.values.at(v).read, p.values.at(v).final
+	if p.values.at(v).offset != offset {
 		i, ok := p.moveAt[moveKey{v, offset}]
 		if !ok {
 			return none
 		}
 		read, final = p.moves[i].read, p.moves[i].final
 	}
-	if read == none || final != none && p.ops[final].ret < p.ops[read].ret {
+	if read == none || final != none && p.ops.at(final).ret() < p.ops.at(read).ret() {
 		return final
 	}
 	return read
@@ -134,7 +130,7 @@ func (p *partition) finalAt(offset int64) int32 {
 		}
 	}
 	for _, v := range candidates {
-		if p.values[v].offset == offset && p.values[v].final != none {
+		if p.values.at(v).offset == offset && p.values.at(v).final != none {
 			return v
 		}
 		if i, ok := p.moveAt[moveKey{v, offset}]; ok && p.moves[i].final != none {
@@ -145,11 +141,13 @@ func (p *partition) finalAt(offset int64) int32 {
 }
 
 // inFinal reports whether a final read saw the value, at any offset.
-func (p *partition) inFinal(v int32) bool { return p.values[v].final != none || p.values[v].movedFinal }
+func (p *partition) inFinal(v int32) bool {
+	return p.values.at(v).final != none || len(p.elsewhere) > 0 && p.elsewhere[v]
+}
 
 // acked returns the produce that was acknowledged with this value, or none.
 func (p *partition) acked(v int32) int32 {
-	if id := p.values[v].op; id != none && p.ops[id].out == happened {
+	if id := p.values.at(v).op; id != none && p.ops.at(id).out == happened {
 		return id
 	}
 	return none

@@ -86,24 +86,24 @@ func (p *partition) write(path string, h history.Header) (err error) {
 // events are the operations of a partition as they were recorded. What a produce of unknown outcome told with its answer is not kept.
 func (p *partition) events() []history.Event {
 	var events []history.Event
-	for i := range p.ops {
-		o := &p.ops[i]
+	for i := range p.ops.len() {
+		o := p.ops.at(i)
 		op := history.Op{Type: o.kind, Partition: p.name, Final: o.final, Node: o.node}
 		call := history.Event{Seq: o.call, Time: o.callTime, Kind: history.Invoke, Process: o.process, Op: op}
-		answer := history.Event{Seq: o.ret, Time: o.retTime, Kind: history.OK, Process: o.process, Op: op}
+		answer := history.Event{Seq: o.ret(), Time: o.retTime(), Kind: history.OK, Process: o.process, Op: op}
 		switch o.kind {
 		case history.Produce:
-			call.Op.Acks, call.Op.Node, call.Op.Final = int16(o.acks), 0, false
+			call.Op.Acks, call.Op.Node, call.Op.Final = int16(o.acks()), 0, false
 			answer.Op.Node, answer.Op.Final, answer.Op.Offset = 0, false, o.offset
 			for v := o.first; v < o.first+o.count; v++ {
-				call.Op.Values = append(call.Op.Values, p.values[v].text)
+				call.Op.Values = append(call.Op.Values, p.text(v))
 			}
 		case history.End:
 			answer.Op.Offset = o.offset
 		case history.Fetch:
 			call.Op.From, answer.Op.HighWatermark = o.offset, o.hw
-			for i, v := range p.seen[o.first : o.first+o.count] {
-				answer.Op.Records = append(answer.Op.Records, history.Record{Offset: o.offset + int64(i), Epoch: p.values[v].epoch, Value: p.values[v].text})
+			for i, v := range p.records(o, nil) {
+				answer.Op.Records = append(answer.Op.Records, history.Record{Offset: o.offset + int64(i), Epoch: p.values.at(v).epoch, Value: p.text(v)})
 			}
 		}
 		events = append(events, call)

@@ -83,7 +83,7 @@ func (n *namer) add(c clue) {
 func (n *namer) answers() {
 	p := n.p
 	for _, id := range n.r.malformed {
-		o := &p.ops[id]
+		o := p.ops.at(id)
 		c := clueAt("", o.offset, id)
 		switch o.bad {
 		case notDense:
@@ -93,7 +93,7 @@ func (n *namer) answers() {
 		case beyondHW:
 			c.anomaly = UncommittedRead
 			c.offset = max(o.hw, o.offset)
-			c.values = []int32{p.seen[o.first+int32(c.offset-o.offset)]}
+			c.values = []int32{*p.seen.at(o.first + int32(c.offset-o.offset))}
 		}
 		n.add(c)
 	}
@@ -102,8 +102,8 @@ func (n *namer) answers() {
 	}
 	if n.r.hole != none {
 		prover := int32(none)
-		for _, id := range p.returned {
-			if p.ops[id].proves() > n.r.hole {
+		for _, id := range p.returned.all() {
+			if p.ops.at(id).proves() > n.r.hole {
 				prover = id
 				break
 			}
@@ -116,11 +116,11 @@ func (n *namer) answers() {
 func (n *namer) values() {
 	p := n.p
 	for _, v := range n.r.phantoms {
-		val := &p.values[v]
+		val := p.values.at(v)
 		n.add(clueAt(Phantom, val.offset, val.op, val.seenBy).of(v))
 	}
 	for _, m := range p.moves {
-		val := &p.values[m.value]
+		val := p.values.at(m.value)
 		n.add(clueAt(Duplicate, m.offset, val.op, p.readAt(m.value, val.offset), p.readAt(m.value, m.offset), m.acked).of(m.value))
 	}
 	for _, id := range n.r.torn {
@@ -129,33 +129,33 @@ func (n *namer) values() {
 	// cut are the batches within which the final log ends.
 	cut := map[int32]bool{}
 	for _, x := range n.s.torn {
-		end, _ := p.ops[x.op].allows()
+		end, _ := p.ops.at(x.op).allows()
 		v := p.slots.get(end)
 		if x.breaks == CommittedLog {
-			cut[p.values[v].op] = true
+			cut[p.values.at(v).op] = true
 		}
-		c := clueAt(TornBatch, end, p.values[v].op, x.op).of(v)
+		c := clueAt(TornBatch, end, p.values.at(v).op, x.op).of(v)
 		c.breaks, c.within = x.breaks, true
 		n.add(c)
 	}
 	if !n.p.ended {
 		return
 	}
-	for i := range p.ops {
-		if o := &p.ops[i]; o.kind == history.Produce && o.count > 1 && o.offset != none && !o.assigned && !cut[int32(i)] {
+	for i := range p.ops.len() {
+		if o := p.ops.at(i); o.kind == history.Produce && o.count > 1 && o.offset != none && !o.assigned() && !cut[int32(i)] {
 			n.halfLost(int32(i))
 		}
 	}
-	for i := range p.values {
+	for i := range p.values.len() {
 		n.lost(int32(i))
 	}
 }
 
 func (n *namer) torn(id int32) {
-	o := &n.p.ops[id]
+	o := n.p.ops.at(id)
 	c := clueAt(TornBatch, none, id)
 	for v := o.first; v < o.first+o.count; v++ {
-		if val := &n.p.values[v]; val.seenBy != none {
+		if val := n.p.values.at(v); val.seenBy != none {
 			if len(c.values) == 0 {
 				c.offset = val.offset
 			}
@@ -168,7 +168,7 @@ func (n *namer) torn(id int32) {
 
 // halfLost names a batch of which the final log has a part.
 func (n *namer) halfLost(id int32) {
-	o := &n.p.ops[id]
+	o := n.p.ops.at(id)
 	var in, out []int32
 	for v := o.first; v < o.first+o.count; v++ {
 		switch {
@@ -181,14 +181,14 @@ func (n *namer) halfLost(id int32) {
 	if len(in) == 0 || len(out) == 0 {
 		return
 	}
-	c := clueAt(TornBatch, n.p.values[out[0]].offset, id, n.p.values[in[0]].seenBy).of(out...)
+	c := clueAt(TornBatch, n.p.values.at(out[0]).offset, id, n.p.values.at(in[0]).seenBy).of(out...)
 	c.breaks = n.lossBreaks(out[0])
 	n.add(c)
 }
 
 // absent reports whether the final log certainly lacks a value: it ends below the value's offset, or has another there.
 func (n *namer) absent(v int32) bool {
-	val := &n.p.values[v]
+	val := n.p.values.at(v)
 	if val.offset == none || n.p.inFinal(v) {
 		return false
 	}
@@ -201,7 +201,7 @@ func (n *namer) absent(v int32) bool {
 
 // lossBreaks: a tail that is gone contradicts what was proved; a value that was replaced contradicts even the one log.
 func (n *namer) lossBreaks(v int32) Level {
-	if offset := n.p.values[v].offset; offset < n.p.end || n.p.conflicts[offset] != nil {
+	if offset := n.p.values.at(v).offset; offset < n.p.end || n.p.conflicts[offset] != nil {
 		return Agreement
 	}
 	return CommittedLog
@@ -209,7 +209,7 @@ func (n *namer) lossBreaks(v int32) Level {
 
 func (n *namer) lost(v int32) {
 	p := n.p
-	val := &p.values[v]
+	val := p.values.at(v)
 	if !n.absent(v) || p.phantom(v) {
 		return
 	}
@@ -242,7 +242,7 @@ func (n *namer) readers(offset int64) []int32 {
 		}
 	}
 	slices.SortFunc(vs, func(a, b int32) int {
-		return cmp.Compare(n.p.ops[n.p.readAt(a, offset)].ret, n.p.ops[n.p.readAt(b, offset)].ret)
+		return cmp.Compare(n.p.ops.at(n.p.readAt(a, offset)).ret(), n.p.ops.at(n.p.readAt(b, offset)).ret())
 	})
 	return vs
 }
@@ -267,8 +267,8 @@ func (n *namer) offsets() {
 		c := clueAt(RereadDiffers, offset).of(vs...)
 		for _, v := range vs {
 			c.ops = append(c.ops, p.readAt(v, offset))
-			if p.values[v].offset == offset && p.readAt(v, offset) == none {
-				c.ops = append(c.ops, p.values[v].op)
+			if p.values.at(v).offset == offset && p.readAt(v, offset) == none {
+				c.ops = append(c.ops, p.values.at(v).op)
 			}
 			if c.lost == none && n.p.ended && p.finalAt(offset) != v {
 				c.lost = v
@@ -293,12 +293,12 @@ func (n *namer) orders() {
 	p := n.p
 	var regressed []clue
 	for _, l := range n.s.late {
-		o := &p.ops[l.op]
+		o := p.ops.at(l.op)
 		allowed, _ := o.allows()
 		c := clueAt("", allowed, l.op, l.prover)
 		c.breaks, c.proved, c.prover = l.breaks, l.proved, l.prover
 		switch {
-		case o.kind == history.Produce && o.assigned:
+		case o.kind == history.Produce && o.assigned():
 			c.anomaly, c.offset, c.breaks, c.prover = Hole, o.offset, CommittedLog, none
 		case o.kind == history.Produce:
 			c.anomaly, c.values = OrderInversion, []int32{o.first}
@@ -346,16 +346,16 @@ func (p *partition) survives(id int32) bool {
 	if !p.ended {
 		return true
 	}
-	v := p.ops[id].first
-	return p.inFinal(v) || p.values[v].offset < p.end && p.finalAt(p.values[v].offset) == none
+	v := p.ops.at(id).first
+	return p.inFinal(v) || p.values.at(v).offset < p.end && p.finalAt(p.values.at(v).offset) == none
 }
 
 // witness shows an operation.
 func (p *partition) witness(id int32) Witness {
-	o := &p.ops[id]
+	o := p.ops.at(id)
 	w := Witness{Process: o.process, Call: o.call}
-	if o.ret != never {
-		w.Return = o.ret
+	if o.ret() != never {
+		w.Return = o.ret()
 	}
 	var q, a string
 	switch o.kind {
@@ -370,12 +370,12 @@ func (p *partition) witness(id int32) Witness {
 			q = "final " + q
 		}
 		vs := make([]string, 0, 3)
-		for i, v := range p.seen[o.first : o.first+o.count] {
+		for i, v := range p.records(o, nil) {
 			if i == 3 {
 				vs = append(vs, fmt.Sprintf("... %d records", o.count))
 				break
 			}
-			vs = append(vs, p.values[v].text)
+			vs = append(vs, p.text(v))
 		}
 		a = fmt.Sprintf("%v, hw %d", vs, o.hw)
 	}
@@ -391,9 +391,9 @@ func (p *partition) witness(id int32) Witness {
 }
 
 func (p *partition) texts(first, count int32) string {
-	s := p.values[first].text
+	s := p.text(first)
 	if count > 1 {
-		s = fmt.Sprintf("%s..%s", s, p.values[first+count-1].text)
+		s = fmt.Sprintf("%s..%s", s, p.text(first+count-1))
 	}
 	return s
 }

@@ -75,16 +75,59 @@ type process struct {
 	retired bool
 }
 
+// processes are found by their numbers. Those near to zero, as most recorders give them, are in a table; others are in a map, so that a wild
+// number costs no more than any.
+type processes struct {
+	near []*[processPage]process
+	far  map[int64]*process
+}
+
+const (
+	processPage  = 256
+	nearestPages = 1 << 17
+)
+
+func (ps *processes) get(id int64) *process {
+	if page := uint64(id) / processPage; page < uint64(len(ps.near)) {
+		return &ps.near[page][uint64(id)%processPage]
+	}
+	return ps.first(id)
+}
+
+// first looks for a process that is not in the table. Numbers that rise one by one make the table grow.
+func (ps *processes) first(id int64) *process {
+	if page := uint64(id) / processPage; page == uint64(len(ps.near)) && page < nearestPages {
+		near := new([processPage]process)
+		ps.near = append(ps.near, near)
+		for i := 0; i < processPage && len(ps.far) > 0; i++ {
+			if p := ps.far[int64(page)*processPage+int64(i)]; p != nil {
+				near[i] = *p
+				delete(ps.far, int64(page)*processPage+int64(i))
+			}
+		}
+		return &near[uint64(id)%processPage]
+	}
+	if ps.far[id] == nil {
+		if ps.far == nil {
+			ps.far = map[int64]*process{}
+		}
+		ps.far[id] = &process{}
+	}
+	return ps.far[id]
+}
+
 // intake sorts the events of a history by partition and checks that they make sense.
 type intake struct {
 	header     history.Header
 	partitions map[string]*partition
-	processes  map[int64]process
-	faults     []*fault
-	nodes      map[string]*nodeIndex
-	evidence   Evidence
-	lastSeq    int64
-	torn       bool
+	processes  processes
+	// last is the partition of the event before: most histories are of one.
+	last     *partition
+	faults   []*fault
+	nodes    map[string]*nodeIndex
+	evidence Evidence
+	lastSeq  int64
+	torn     bool
 }
 
 // fault is a fault of the history, begin and end joined.
@@ -102,9 +145,16 @@ const (
 )
 
 func take(ctx context.Context, src Source, progress func(events int64)) (*intake, error) {
-	in := &intake{header: src.Header(), partitions: map[string]*partition{}, processes: map[int64]process{},
+	in := &intake{header: src.Header(), partitions: map[string]*partition{},
 		nodes: map[string]*nodeIndex{}}
 	var e history.Event
+	next := src.Next
+	if shared, ok := src.(interface {
+		NextShared(e *history.Event) error
+	}); ok {
+		// What is kept of an operation is copied; what is not need not be.
+		next = shared.NextShared
+	}
 	for n := 0; ; n++ {
 		if n%polled == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -112,7 +162,7 @@ func take(ctx context.Context, src Source, progress func(events int64)) (*intake
 		if progress != nil && n > 0 && n%told == 0 {
 			progress(int64(n))
 		}
-		err := src.Next(&e)
+		err := next(&e)
 		if errors.Is(err, io.EOF) {
 			in.torn = src.Torn()
 			return in, nil
@@ -166,21 +216,25 @@ func invalid(e *history.Event, field, format string, args ...any) error {
 }
 
 func (in *intake) partition(name string) *partition {
+	if in.last != nil && in.last.name == name {
+		return in.last
+	}
 	p := in.partitions[name]
 	if p == nil {
 		p = newPartition(name)
 		in.partitions[name] = p
 	}
+	in.last = p
 	return p
 }
 
 func (in *intake) invoke(e *history.Event) error {
 	q := &e.Op
-	proc := in.processes[e.Process]
+	proc := in.processes.get(e.Process)
 	switch {
 	case proc.busy:
 		return invalid(e, "process", "process %d calls again before the operation that it called at %d has returned", e.Process,
-			proc.partition.ops[proc.op].call)
+			proc.partition.ops.at(proc.op).call)
 	case proc.retired:
 		return invalid(e, "process", "process %d calls after an operation of unknown outcome: use a new process", e.Process)
 	case q.Partition == "":
@@ -201,22 +255,24 @@ func (in *intake) invoke(e *history.Event) error {
 	if !unique {
 		return invalid(e, "values", "%q is produced twice to %s: values must be unique", twice, q.Partition)
 	}
-	in.processes[e.Process] = process{partition: p, op: id, busy: true}
+	*proc = process{partition: p, op: id, busy: true}
 	return nil
 }
 
 func (in *intake) ret(e *history.Event) error {
 	q := &e.Op
-	proc := in.processes[e.Process]
+	proc := in.processes.get(e.Process)
 	if !proc.busy {
 		return invalid(e, "process", "process %d returns without having called", e.Process)
 	}
-	o := &proc.partition.ops[proc.op]
+	o := proc.partition.ops.at(proc.op)
 	switch {
 	case q.Partition != proc.partition.name:
 		return invalid(e, "partition", "%q returns, %q was called", q.Partition, proc.partition.name)
 	case q.Type != o.kind:
 		return invalid(e, "op", "%s returns, %s was called", q.Type, o.kind)
+	case e.Seq-o.call >= endless:
+		return invalid(e, "seq", "%d is more than %d behind the call's %d", e.Seq, int64(endless-1), o.call)
 	case e.Time < o.callTime:
 		return invalid(e, "time", "%d is before the call's %d", e.Time, o.callTime)
 	}
@@ -227,7 +283,7 @@ func (in *intake) ret(e *history.Event) error {
 	}
 	in.count(o, e)
 	proc.partition.ret(proc.op, e)
-	in.processes[e.Process] = process{retired: e.Kind == history.Info}
+	*proc = process{retired: e.Kind == history.Info}
 	return nil
 }
 

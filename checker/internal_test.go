@@ -5,7 +5,10 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +34,7 @@ func TestTwoCheckersThatDisagreeAreAnErrorAndNoVerdict(t *testing.T) {
 	require.Len(t, agreed.res.Slices, 1)
 
 	blind := load(lost)
-	blind.returned = nil // the exact check goes blind: it sees nothing proved
+	blind.returned = column[int32]{} // the exact check goes blind: it sees nothing proved
 	err := newJudge(Options{}).partition(context.Background(), blind)
 	var d *DisagreementError
 	require.ErrorAs(t, err, &d)
@@ -40,7 +43,7 @@ func TestTwoCheckersThatDisagreeAreAnErrorAndNoVerdict(t *testing.T) {
 
 	// Where porcupine is not asked the kernel notices.
 	blind = load(lost)
-	blind.returned = nil
+	blind.returned = column[int32]{}
 	err = newJudge(Options{Porcupine: Limits{Operations: -1}}).partition(context.Background(), blind)
 	require.ErrorAs(t, err, &d)
 	assert.Equal(t, "the kernel that replays its order", d.By)
@@ -144,4 +147,64 @@ func TestLevelsReadBackWhatTheyWrite(t *testing.T) {
 	_, err = ParseLevel("none")
 	require.ErrorIs(t, err, ErrLevel, "nobody can ask for nothing")
 	assert.Equal(t, "level(9)", Level(9).String())
+}
+
+func TestProcessesAreFoundByAnyNumber(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 0))
+	var ps processes
+	want := map[int64]int32{}
+	for i := range int32(20_000) {
+		id := r.Int64N(3000)
+		if i < 2000 {
+			id = r.Int64N(int64(i)/2+300) + 200
+		}
+		if i%50 == 0 {
+			id = int64(r.Uint64())
+		}
+		p := ps.get(id)
+		require.Equal(t, want[id], p.op, "process %d", id)
+		p.op, want[id] = i, i
+	}
+	assert.NotEmpty(t, ps.far)
+	assert.Len(t, ps.near, 12)
+}
+
+func TestAColumnKeepsItsElementsWhereTheyAre(t *testing.T) {
+	var c column[int]
+	first := c.push()
+	for i := range 3 * pieceSize {
+		*c.push() = i
+	}
+	*first = 7
+	assert.Equal(t, int32(3*pieceSize+1), c.len())
+	assert.Equal(t, 7, *c.at(0))
+	for i, v := range c.all() {
+		if i > 0 {
+			require.Equal(t, int(i)-1, v)
+		}
+	}
+}
+
+func TestTextsComeBackAsTheyWere(t *testing.T) {
+	p := newPartition("orders-0")
+	texts := []string{"", "a", strings.Repeat("long", textPiece/4), "b"}
+	for i := range 100_000 {
+		texts = append(texts, strings.Repeat("x", i%40)+strconv.Itoa(i))
+	}
+	for i, text := range texts {
+		v, hash, slot := p.find(text)
+		require.Equal(t, int32(none), v)
+		require.Equal(t, int32(i), p.addValue(text, none, hash, slot))
+	}
+	for i, text := range texts {
+		require.Equal(t, text, p.text(int32(i)))
+		v, _, _ := p.find(text)
+		require.Equal(t, int32(i), v)
+	}
+	assert.Greater(t, len(p.arena.pieces), 2)
+}
+
+func TestAnOperationIsSmall(t *testing.T) {
+	assert.LessOrEqual(t, unsafe.Sizeof(op{}), uintptr(64))
+	assert.LessOrEqual(t, unsafe.Sizeof(value{}), uintptr(32))
 }

@@ -362,7 +362,7 @@ func TestTheExactCheckAgreesWithPorcupine(t *testing.T) {
 }
 
 func everything(p *partition) []int32 {
-	ids := make([]int32, len(p.ops))
+	ids := make([]int32, int(p.ops.len()))
 	for i := range ids {
 		ids[i] = int32(i)
 	}

@@ -23,7 +23,7 @@ const (
 	unknown                 // info
 )
 
-// malformed says what is wrong with the answer of one fetch, taken by itself.
+// malformed says what is wrong with the answer of one fetch, taken by itself; of a produce it only says that it is guessed.
 type malformed uint8
 
 const (
@@ -31,28 +31,51 @@ const (
 	notDense               // records are not consecutive from the offset asked for
 	beyondHW               // a record at or above the high watermark of the same answer
 	emptyBelowHW           // nothing at an offset below the high watermark of the same answer
+	guessed                // the offset of a produce is not known from an answer: it is one that may fill a hole
 )
 
-// op is one operation of a partition, without the values it wrote or read.
+// op is one operation of a partition, without the values it wrote or read. There are as many as a history has lines, half of them: it
+// is 64 bytes long and is to stay so.
 type op struct {
-	// call and ret order operations: the sequence numbers of its events. ret is never if it has no answer.
-	call, ret         int64
-	callTime, retTime int64
-	process           int64
+	// call and ret order operations: the sequence numbers of its events.
+	call int64
+	// callTime is in nanoseconds.
+	callTime int64
+	process  int64
 	// offset is where a produce's first value is, or none; the answer of an end; what a fetch asked for.
 	offset int64
 	hw     int64
-	node   int32
+	// span is how far behind the call's number that of the return is, or endless.
+	span uint32
+	// took is in microseconds, which is enough for people.
+	took uint32
+	// node is who answered; of a produce, for which nobody is named, the acks that it asked for.
+	node int32
 	// first and count are a produce's values, or a fetch's records in partition.seen.
 	first, count int32
 	kind         history.OpType
 	out          outcome
-	acks         int8
 	bad          malformed
 	final        bool
-	// assigned says that offset is not known from an answer: the operation is one that may fill a hole.
-	assigned bool
 }
+
+// endless is the span of an operation without an answer.
+const endless = math.MaxUint32
+
+// ret is the sequence number of the return, or never.
+func (o *op) ret() int64 {
+	if o.span == endless {
+		return never
+	}
+	return o.call + int64(o.span)
+}
+
+func (o *op) retTime() int64 { return o.callTime + int64(o.took)*1000 }
+
+func (o *op) acks() int8 { return int8(o.node) }
+
+// assigned says that a produce is where it is only because it may fill a hole.
+func (o *op) assigned() bool { return o.bad == guessed }
 
 // proves is the log length that the operation proves at its return (atLeast of the specification).
 func (o *op) proves() int64 {
@@ -92,17 +115,29 @@ func (o *op) allows() (int64, Level) {
 
 // value is one value of the partition and where it was seen.
 type value struct {
-	text string
-	// op produced it as the pos-th of its batch; none: nobody did.
-	op, pos int32
-	epoch   int32
+	// op produced it; none: nobody did.
+	op    int32
+	epoch int32
 	// offset is where it was first claimed to be, by an acknowledgement or an answer.
 	offset int64
 	// seenBy is the first operation that observed it anywhere; read the first ordinary fetch and final the first final one that
 	// observed it at offset.
 	seenBy, read, final int32
-	// movedFinal says that a final read saw it at another offset.
-	movedFinal bool
+	text                textRef
+}
+
+// pos is a value's place in its batch: values of a batch are neighbours.
+func (p *partition) pos(v int32) int32 { return v - p.ops.at(p.values.at(v).op).first }
+
+// text is the value itself.
+func (p *partition) text(v int32) string { return p.arena.get(p.values.at(v).text) }
+
+// records appends the values of a fetch's records.
+func (p *partition) records(o *op, to []int32) []int32 {
+	for i := range o.count {
+		to = append(to, *p.seen.at(o.first + i))
+	}
+	return to
 }
 
 // move is a claim of a value at another offset than its first.
@@ -116,18 +151,21 @@ type move struct {
 // partition is everything that one partition's operations say, in a form that grows with operations and not with offsets.
 type partition struct {
 	name string
-	ops  []op
+	ops  column[op]
 	// returned are the operations with an answer, in the order of their returns; ops is in the order of calls.
-	returned []int32
-	values   []value
-	ids      map[string]int32
+	returned column[int32]
+	values   column[value]
+	arena    texts
+	ids      index
 	// seen are the values of all fetched records, one fetch after the other.
-	seen  []int32
+	seen  column[int32]
 	slots slots
 	// conflicts are the offsets that were claimed for more than one value, with all of those.
 	conflicts map[int64][]int32
 	moves     []move
 	moveAt    map[moveKey]int32
+	// elsewhere are the values that a final read saw at another offset than their first.
+	elsewhere map[int32]bool
 	// regressed are the fetches in which the epoch goes down, with the offset.
 	regressed []offsetOp
 	// finals are the final fetches, lastFinal the last of them, and end, if ended, its high watermark: where the log ends.
@@ -151,41 +189,44 @@ type offsetOp struct {
 }
 
 func newPartition(name string) *partition {
-	return &partition{name: name, ids: map[string]int32{}, conflicts: map[int64][]int32{}, moveAt: map[moveKey]int32{}}
+	return &partition{name: name, conflicts: map[int64][]int32{}, moveAt: map[moveKey]int32{},
+		elsewhere: map[int32]bool{}}
 }
 
 // invoke adds an operation. It returns the value that was produced before, if any: values must be unique.
 func (p *partition) invoke(e *history.Event) (id int32, twice string, unique bool) {
 	q := &e.Op
-	id = int32(len(p.ops))
-	o := op{call: e.Seq, callTime: e.Time, ret: never, process: e.Process, kind: q.Type, final: q.Final, node: q.Node, offset: none}
+	id = p.ops.len()
+	o := op{call: e.Seq, callTime: e.Time, span: endless, process: e.Process, kind: q.Type, final: q.Final, node: q.Node, offset: none}
 	switch q.Type {
 	case history.Produce:
-		o.first, o.count, o.acks = int32(len(p.values)), int32(len(q.Values)), int8(q.Acks)
+		o.first, o.count, o.node = p.values.len(), int32(len(q.Values)), int32(q.Acks)
 		// Values that were observed before are moved to the end, so that a batch's values are neighbours.
-		for i, text := range q.Values {
-			v := value{text: text, op: id, pos: int32(i), epoch: history.Unknown, offset: none, seenBy: none, read: none, final: none}
-			if old, ok := p.ids[text]; ok {
-				if p.values[old].op != none {
-					return 0, text, false
-				}
-				v = p.values[old]
-				v.op, v.pos = id, int32(i)
-				p.rename(old, int32(len(p.values)))
+		for _, text := range q.Values {
+			old, hash, slot := p.find(text)
+			if old == none {
+				p.addValue(text, id, hash, slot)
+				continue
 			}
-			p.ids[text] = int32(len(p.values))
-			p.values = append(p.values, v)
+			if p.values.at(old).op != none {
+				return 0, text, false
+			}
+			v := p.values.push()
+			*v = *p.values.at(old)
+			v.op = id
+			p.ids.put(slot, hash, p.values.len()-1)
+			p.rename(old, p.values.len()-1)
 		}
 	case history.Fetch:
 		o.offset = q.From
 	}
-	p.ops = append(p.ops, o)
+	*p.ops.push() = o
 	return id, "", true
 }
 
 // rename gives a value that was observed before its produce was called (a phantom, so this is rare) a new number.
 func (p *partition) rename(old, id int32) {
-	v := &p.values[old]
+	v := p.values.at(old)
 	if v.offset != none && p.slots.get(v.offset) == old {
 		p.slots.at(v.offset)[v.offset&(pageSize-1)] = id + 1
 	}
@@ -206,22 +247,27 @@ func (p *partition) rename(old, id int32) {
 			}
 		}
 	}
-	for i := range p.seen {
-		if p.seen[i] == old {
-			p.seen[i] = id
+	for i := range p.seen.len() {
+		if v := p.seen.at(i); *v == old {
+			*v = id
 		}
 	}
+	if p.elsewhere[old] {
+		delete(p.elsewhere, old)
+		p.elsewhere[id] = true
+	}
 	// The old number stays as a value of nobody, seen by nobody.
-	*v = value{op: none, epoch: history.Unknown, offset: none, seenBy: none, read: none, final: none}
+	*v = nobodys
+	v.text = p.values.at(id).text
 }
 
 // ret adds the answer of an operation.
 func (p *partition) ret(id int32, e *history.Event) {
-	o := &p.ops[id]
-	o.retTime = e.Time
+	o := p.ops.at(id)
+	o.took = uint32(min((e.Time-o.callTime)/1000, math.MaxUint32))
 	switch e.Kind {
 	case history.Fail:
-		o.out, o.ret = failed, e.Seq
+		o.out, o.span = failed, uint32(e.Seq-o.call)
 		return
 	case history.Info:
 		o.out = unknown
@@ -232,9 +278,9 @@ func (p *partition) ret(id int32, e *history.Event) {
 		o.out = unknown
 		return
 	}
-	o.out, o.ret = happened, e.Seq
+	o.out, o.span = happened, uint32(e.Seq-o.call)
 	o.final = o.final || e.Op.Final
-	p.returned = append(p.returned, id)
+	*p.returned.push() = id
 	switch o.kind {
 	case history.Produce:
 		o.offset = e.Op.Offset
@@ -255,18 +301,18 @@ func (p *partition) settle() {
 	p.lastFinal = none
 	lastCall := int64(0)
 	for _, id := range p.finals {
-		lastCall = max(lastCall, p.ops[id].call)
+		lastCall = max(lastCall, p.ops.at(id).call)
 	}
 	// Of the final reads that no other follows, the one that saw most is the end.
 	for _, id := range p.finals {
-		if o := &p.ops[id]; o.ret >= lastCall && (p.lastFinal == none || o.hw > p.ops[p.lastFinal].hw) {
+		if o := p.ops.at(id); o.ret() >= lastCall && (p.lastFinal == none || o.hw > p.ops.at(p.lastFinal).hw) {
 			p.lastFinal = id
 		}
 	}
 	if p.lastFinal == none {
 		return
 	}
-	p.end, p.ended = p.ops[p.lastFinal].hw, true
+	p.end, p.ended = p.ops.at(p.lastFinal).hw, true
 	if p.settled == nil || p.settled.OK {
 		return
 	}
@@ -277,21 +323,21 @@ func (p *partition) settle() {
 
 // demote makes ordinary reads of the final ones.
 func (p *partition) demote() {
-	for i := range p.ops {
-		p.ops[i].final = false
+	for i := range p.ops.len() {
+		p.ops.at(i).final = false
 	}
 	merge := func(read, final *int32) {
-		if *final != none && (*read == none || p.ops[*final].ret < p.ops[*read].ret) {
+		if *final != none && (*read == none || p.ops.at(*final).ret() < p.ops.at(*read).ret()) {
 			*read = *final
 		}
 		*final = none
 	}
-	for i := range p.values {
-		merge(&p.values[i].read, &p.values[i].final)
-		p.values[i].movedFinal = false
+	for i := range p.values.len() {
+		merge(&p.values.at(i).read, &p.values.at(i).final)
 	}
 	for i := range p.moves {
 		merge(&p.moves[i].read, &p.moves[i].final)
 	}
+	clear(p.elsewhere)
 	p.finals, p.lastFinal, p.end, p.ended = nil, none, 0, false
 }

@@ -146,17 +146,17 @@ type judged struct {
 // was seen is one that was acknowledged when it was first seen.
 func (p *partition) feed(level Level, pending bool) []porcupine.Operation {
 	end := int64(0)
-	for i := range p.ops {
-		end = max(end, p.ops[i].call)
-		if p.ops[i].ret != never {
-			end = max(end, p.ops[i].ret)
+	for i := range p.ops.len() {
+		end = max(end, p.ops.at(i).call)
+		if p.ops.at(i).ret() != never {
+			end = max(end, p.ops.at(i).ret())
 		}
 	}
 	var fed []porcupine.Operation
-	for i := range p.ops {
-		o := &p.ops[i]
+	for i := range p.ops.len() {
+		o := p.ops.at(i)
 		r := &request{kind: o.kind, at: o.offset, hw: o.hw, bad: o.bad == notDense}
-		ret := o.ret
+		ret := o.ret()
 		switch {
 		case o.kind == history.Produce && o.out == failed:
 			continue
@@ -178,7 +178,7 @@ func (p *partition) feed(level Level, pending bool) []porcupine.Operation {
 		case o.out != happened:
 			continue
 		case o.kind == history.Fetch:
-			r.values = p.seen[o.first : o.first+o.count]
+			r.values = p.records(o, nil)
 		}
 		_, breaks := o.allows()
 		r.exact = breaks <= level
@@ -191,8 +191,8 @@ func (p *partition) feed(level Level, pending bool) []porcupine.Operation {
 func (p *partition) firstSeen(o *op) int64 {
 	at := int64(never)
 	for v := o.first; v < o.first+o.count; v++ {
-		if by := p.values[v].seenBy; by != none {
-			at = min(at, p.ops[by].ret)
+		if by := p.values.at(v).seenBy; by != none {
+			at = min(at, p.ops.at(by).ret())
 		}
 	}
 	return at
@@ -213,8 +213,8 @@ func (p *partition) ask(ctx context.Context, level Level, pending bool, l Limits
 	if l.Operations < 0 {
 		return judged{NotRun, "switched off"}
 	}
-	if len(p.ops) > l.Operations {
-		return judged{NotRun, fmt.Sprintf("%d operations, the budget is %d", len(p.ops), l.Operations)}
+	if int(p.ops.len()) > l.Operations {
+		return judged{NotRun, fmt.Sprintf("%d operations, the budget is %d", int(p.ops.len()), l.Operations)}
 	}
 	fed := p.feed(level, pending)
 	if len(fed) == 0 {

@@ -29,8 +29,8 @@ type resolved struct {
 // and collects what cannot be one log.
 func (p *partition) resolve() resolved {
 	r := resolved{hole: none}
-	for i := range p.ops {
-		o := &p.ops[i]
+	for i := range p.ops.len() {
+		o := p.ops.at(i)
 		switch {
 		case o.kind == history.Produce && (o.out == open || o.out == unknown):
 			if !p.locate(int32(i)) {
@@ -40,7 +40,7 @@ func (p *partition) resolve() resolved {
 			r.malformed = append(r.malformed, int32(i))
 		}
 	}
-	for i := range p.values {
+	for i := range p.values.len() {
 		if p.phantom(int32(i)) {
 			r.phantoms = append(r.phantoms, int32(i))
 		}
@@ -56,34 +56,34 @@ func (p *partition) resolve() resolved {
 }
 
 func (p *partition) phantom(v int32) bool {
-	val := &p.values[v]
+	val := p.values.at(v)
 	if val.seenBy == none {
 		return false
 	}
-	return val.op == none || p.ops[val.op].out == failed || p.ops[val.seenBy].ret < p.ops[val.op].call
+	return val.op == none || p.ops.at(val.op).out == failed || p.ops.at(val.seenBy).ret() < p.ops.at(val.op).call
 }
 
 // locate finds out from its seen values where a produce of unknown outcome is, if it was seen, and claims the places of the others. It
 // reports false if they are not neighbours.
 func (p *partition) locate(id int32) bool {
-	o := &p.ops[id]
+	o := p.ops.at(id)
 	first := int32(none)
 	for v := o.first; v < o.first+o.count; v++ {
-		if val := &p.values[v]; val.seenBy != none && (first == none || p.ops[val.seenBy].ret < p.ops[p.values[first].seenBy].ret) {
+		if val := p.values.at(v); val.seenBy != none && (first == none || p.ops.at(val.seenBy).ret() < p.ops.at(p.values.at(first).seenBy).ret()) {
 			first = v
 		}
 	}
 	if first == none {
 		return true
 	}
-	o.offset = p.values[first].offset - int64(p.values[first].pos)
+	o.offset = p.values.at(first).offset - int64(p.pos(first))
 	if o.offset < 0 {
 		o.offset = none
 		return false
 	}
 	neighbours := true
 	for v := o.first; v < o.first+o.count; v++ {
-		val, at := &p.values[v], o.offset+int64(p.values[v].pos)
+		val, at := p.values.at(v), o.offset+int64(p.pos(v))
 		if val.offset == none {
 			val.offset = at
 			p.claim(v, at)
@@ -98,8 +98,8 @@ func (p *partition) locate(id int32) bool {
 func (p *partition) fill(end, missing int64) (hole int64, limit bool) {
 	var spares []int32
 	capacity, single := int64(0), true
-	for i := range p.ops {
-		o := &p.ops[i]
+	for i := range p.ops.len() {
+		o := p.ops.at(i)
 		if o.kind == history.Produce && (o.out == open || o.out == unknown) && o.offset == none && !p.seenAny(o) {
 			spares = append(spares, int32(i))
 			capacity += int64(o.count)
@@ -126,14 +126,19 @@ func (p *partition) fill(end, missing int64) (hole int64, limit bool) {
 }
 
 func (p *partition) seenAny(o *op) bool {
-	return slices.ContainsFunc(p.values[o.first:o.first+o.count], func(v value) bool { return v.seenBy != none })
+	for v := o.first; v < o.first+o.count; v++ {
+		if p.values.at(v).seenBy != none {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *partition) assign(id int32, offset int64) {
-	o := &p.ops[id]
-	o.offset, o.assigned = offset, true
+	o := p.ops.at(id)
+	o.offset, o.bad = offset, guessed
 	for i := range o.count {
-		p.values[o.first+i].offset = offset + int64(i)
+		p.values.at(o.first + i).offset = offset + int64(i)
 		p.claim(o.first+i, offset+int64(i))
 	}
 }
@@ -167,7 +172,7 @@ type placed struct {
 
 func (t *tiling) run(spares []int32, holes []int64) (hole int64, limit bool) {
 	for _, id := range spares {
-		n := t.p.ops[id].count
+		n := t.p.ops.at(id).count
 		if t.spares[n] == nil {
 			t.sizes = append(t.sizes, n)
 		}
@@ -175,10 +180,10 @@ func (t *tiling) run(spares []int32, holes []int64) (hole int64, limit bool) {
 	}
 	slices.Sort(t.sizes)
 	t.holes = holes
-	for _, r := range t.p.returned {
-		o := &t.p.ops[r]
+	for _, r := range t.p.returned.all() {
+		o := t.p.ops.at(r)
 		if n := o.proves(); len(t.deadlines) == 0 || n > t.deadlines[len(t.deadlines)-1].proved {
-			t.deadlines = append(t.deadlines, deadline{n, o.ret})
+			t.deadlines = append(t.deadlines, deadline{n, o.ret()})
 		}
 		if end, breaks := o.allows(); o.kind != history.Produce && breaks == CommittedLog {
 			t.exact = append(t.exact, end)
@@ -210,7 +215,7 @@ func (t *tiling) place(i int) bool {
 			return false
 		}
 		rest := t.spares[n]
-		if len(rest) == 0 || t.p.ops[rest[0]].call > by || !t.fits(at, int64(n)) {
+		if len(rest) == 0 || t.p.ops.at(rest[0]).call > by || !t.fits(at, int64(n)) {
 			continue
 		}
 		t.spares[n] = rest[1:]

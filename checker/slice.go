@@ -127,15 +127,15 @@ type sliced struct {
 func (p *partition) cut(ids []int32, level Level, closed []int64) *cutting {
 	c := &cutting{owned: map[int64]bool{}, holes: map[int64]bool{}, made: map[int32]bool{}, unmade: map[int32]bool{},
 		unclaimed: func(offset int64) bool { v := p.slots.get(offset); return v == none || p.assigned(v) },
-		text:      func(v int32) string { return p.values[v].text }}
+		text:      func(v int32) string { return p.text(v) }}
 	for _, h := range closed {
 		c.holes[h] = true
 	}
 	lanes := map[int64]int{}
 	for _, id := range ids {
-		o := &p.ops[id]
+		o := p.ops.at(id)
 		_, breaks := o.allows()
-		s := sliced{id: id, kind: o.kind, out: o.out, at: o.offset, hw: o.hw, exact: breaks <= level, gaps: o.bad == notDense, call: o.call, ret: o.ret,
+		s := sliced{id: id, kind: o.kind, out: o.out, at: o.offset, hw: o.hw, exact: breaks <= level, gaps: o.bad == notDense, call: o.call, ret: o.ret(),
 			text: p.witness(id).Operation}
 		if _, ok := lanes[o.process]; !ok {
 			lanes[o.process] = len(lanes)
@@ -157,9 +157,9 @@ func (p *partition) cut(ids []int32, level Level, closed []int64) *cutting {
 		case o.out != happened:
 			continue
 		case o.kind == history.Fetch:
-			s.values = slices.Clone(p.seen[o.first : o.first+o.count])
+			s.values = p.records(o, nil)
 			for _, v := range s.values {
-				if p.values[v].op == none {
+				if p.values.at(v).op == none {
 					c.unmade[v] = true
 				}
 			}
@@ -409,7 +409,7 @@ func (p *partition) slice(ctx context.Context, c *clue, level Level) (*Slice, Ou
 	}
 	s := &Slice{Partition: p.name, Level: level, Holes: closed, Porcupine: Illegal}
 	for _, id := range core {
-		s.Core = append(s.Core, p.ops[id].call)
+		s.Core = append(s.Core, p.ops.at(id).call)
 	}
 	shown := p.context(c, core)
 	s.cut = p.cut(shown, level, closed)
@@ -444,7 +444,7 @@ func (j *judge) cutSlices(ctx context.Context, p *partition, clues []clue) error
 		}
 		f := Finding{Anomaly: c.anomaly, Offset: c.offset}
 		for _, v := range c.values {
-			f.Values = append(f.Values, p.values[v].text)
+			f.Values = append(f.Values, p.text(v))
 		}
 		s.Finding = f.Short()
 		j.res.Slices = append(j.res.Slices, *s)
@@ -466,18 +466,18 @@ func (p *partition) around(c *clue) []int32 {
 	}
 	for i, v := range c.values {
 		if i < maxSlice/4 {
-			ids = append(ids, p.values[v].op, p.readAt(v, c.offset), p.values[v].seenBy)
+			ids = append(ids, p.values.at(v).op, p.readAt(v, c.offset), p.values.at(v).seenBy)
 		}
 	}
 	if c.lost != none {
-		ids = append(ids, p.values[c.lost].op, p.lastFinal)
+		ids = append(ids, p.values.at(c.lost).op, p.lastFinal)
 		if w := p.finalAt(c.offset); w != none {
-			ids = append(ids, p.readAt(w, c.offset), p.values[w].op)
+			ids = append(ids, p.readAt(w, c.offset), p.values.at(w).op)
 		}
 	}
 	if c.anomaly == Hole && len(c.ops) > 0 {
 		if first := p.hasty(c); first != none {
-			ids = append(append(ids, first), p.spares(p.ops[first].ret)...)
+			ids = append(append(ids, first), p.spares(p.ops.at(first).ret())...)
 			// No batch that fills a hole may reach across a final end.
 			ids = append(ids, p.finals...)
 		}
@@ -488,12 +488,12 @@ func (p *partition) around(c *clue) []int32 {
 // witnessed adds to produces of unknown outcome who saw them: without that nobody knows where they are.
 func (p *partition) witnessed(ids []int32) []int32 {
 	for _, id := range slices.Clone(ids) {
-		if id == none || p.ops[id].kind != history.Produce || p.ops[id].out == happened {
+		if id == none || p.ops.at(id).kind != history.Produce || p.ops.at(id).out == happened {
 			continue
 		}
-		o := &p.ops[id]
+		o := p.ops.at(id)
 		for v := o.first; v < o.first+min(o.count, maxSlice/4); v++ {
-			ids = append(ids, p.values[v].seenBy)
+			ids = append(ids, p.values.at(v).seenBy)
 		}
 	}
 	return ids
@@ -508,7 +508,7 @@ func (p *partition) widen(c *clue, ids []int32) []int32 {
 	}
 	for i, v := range claimed {
 		if i < maxSlice/4 {
-			ids = append(ids, p.values[v].op, p.readAt(v, c.offset), p.values[v].seenBy)
+			ids = append(ids, p.values.at(v).op, p.readAt(v, c.offset), p.values.at(v).seenBy)
 		}
 	}
 	ids = append(ids, p.lastFinal)
@@ -523,8 +523,8 @@ func (p *partition) context(c *clue, core []int32) []int32 {
 		if c.offset+d < 0 || v == none {
 			continue
 		}
-		for _, id := range []int32{p.values[v].op, p.values[v].read} {
-			if id != none && len(ids) < maxSlice/2 && !slices.Contains(ids, id) && p.ops[id].count <= maxSlice {
+		for _, id := range []int32{p.values.at(v).op, p.values.at(v).read} {
+			if id != none && len(ids) < maxSlice/2 && !slices.Contains(ids, id) && p.ops.at(id).count <= maxSlice {
 				ids = append(ids, id)
 			}
 		}
@@ -544,8 +544,8 @@ func (p *partition) reach(c *clue) int64 {
 // hasty is the first operation that saw the log reach so far.
 func (p *partition) hasty(c *clue) int32 {
 	length := p.reach(c)
-	for _, id := range p.returned {
-		if p.ops[id].proves() >= length {
+	for _, id := range p.returned.all() {
+		if p.ops.at(id).proves() >= length {
 			return id
 		}
 	}
@@ -555,8 +555,8 @@ func (p *partition) hasty(c *clue) int32 {
 // spares are the produces of unknown outcome, seen by nobody, that were called by a moment.
 func (p *partition) spares(by int64) []int32 {
 	var ids []int32
-	for id := range p.ops {
-		if o := &p.ops[id]; o.kind == history.Produce && (o.out == open || o.out == unknown) && o.call <= by && !p.seenAny(o) {
+	for id := range p.ops.len() {
+		if o := p.ops.at(id); o.kind == history.Produce && (o.out == open || o.out == unknown) && o.call <= by && !p.seenAny(o) {
 			if ids = append(ids, int32(id)); len(ids) > maxSlice {
 				break
 			}
@@ -567,7 +567,7 @@ func (p *partition) spares(by int64) []int32 {
 
 // closed are the offsets up to a hole that nobody is known to have filled.
 func (p *partition) closed(c *clue) []int64 {
-	if c.anomaly != Hole || len(c.ops) == 0 || p.ops[c.ops[0]].bad == emptyBelowHW {
+	if c.anomaly != Hole || len(c.ops) == 0 || p.ops.at(c.ops[0]).bad == emptyBelowHW {
 		return nil
 	}
 	var holes []int64
@@ -581,5 +581,5 @@ func (p *partition) closed(c *clue) []int64 {
 
 // assigned reports whether a value was put where it is to fill a hole, and not because anybody saw it there.
 func (p *partition) assigned(v int32) bool {
-	return p.values[v].op != none && p.ops[p.values[v].op].assigned
+	return p.values.at(v).op != none && p.ops.at(p.values.at(v).op).assigned()
 }

@@ -41,16 +41,16 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 	var s swept
 	prover, acker := int32(none), int32(none)
 	ackedTo := int64(0)
-	next := 0
-	for id := range p.ops {
-		o := &p.ops[id]
-		for ; next < len(p.returned) && p.ops[p.returned[next]].ret < o.call; next++ {
-			r := p.returned[next]
-			n := p.ops[r].proves()
+	next := int32(0)
+	for id := range p.ops.len() {
+		o := p.ops.at(id)
+		for ; next < p.returned.len() && p.ops.at(*p.returned.at(next)).ret() < o.call; next++ {
+			r := *p.returned.at(next)
+			n := p.ops.at(r).proves()
 			if n > s.proved {
 				s.proved, prover = n, r
 			}
-			if p.ops[r].kind == history.Produce && n > ackedTo && survives(r) {
+			if p.ops.at(r).kind == history.Produce && n > ackedTo && survives(r) {
 				ackedTo, acker = n, r
 			}
 		}
@@ -74,8 +74,8 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 // longest is the longest log that any operation proved.
 func (p *partition) longest() int64 {
 	n := int64(0)
-	for _, r := range p.returned {
-		n = max(n, p.ops[r].proves())
+	for _, r := range p.returned.all() {
+		n = max(n, p.ops.at(r).proves())
 	}
 	return n
 }
@@ -84,5 +84,5 @@ func (p *partition) longest() int64 {
 // exact end can be there.
 func (p *partition) withinBatch(end int64) bool {
 	a, b := p.slots.get(end-1), p.slots.get(end)
-	return a != none && b != none && p.values[a].op != none && p.values[a].op == p.values[b].op && p.values[a].pos+1 == p.values[b].pos
+	return a != none && b != none && p.values.at(a).op != none && p.values.at(a).op == p.values.at(b).op && p.pos(a)+1 == p.pos(b)
 }

@@ -35,16 +35,16 @@ func (t *teller) story(c *clue, short bool) string {
 	at := fmt.Sprintf("offset %d of %s", c.offset, p.name)
 	var text string
 	if len(c.values) > 0 {
-		text = p.values[c.values[0]].text
+		text = p.text(c.values[0])
 	}
 	switch c.anomaly {
 	case LostAcked, ReadThenLost:
 		return t.lossStory(c, short)
 	case UncommittedRead:
 		if c.lost == none {
-			o := &p.ops[c.ops[0]]
+			o := p.ops.at(c.ops[0])
 			return fmt.Sprintf("%s (%s) was returned to process %d at %s by broker %d in an answer whose high watermark was %d", at, text,
-				o.process, seconds(o.retTime), o.node, o.hw)
+				o.process, seconds(o.retTime()), o.node, o.hw)
 		}
 		return t.lossStory(c, short)
 	case RereadDiffers:
@@ -52,12 +52,12 @@ func (t *teller) story(c *clue, short bool) string {
 	case Phantom:
 		return t.phantomStory(c)
 	case Duplicate:
-		return fmt.Sprintf("%s of %s has two offsets, %d%s and %d%s", text, p.name, p.values[c.values[0]].offset,
-			t.claimed(c.values[0], p.values[c.values[0]].offset), c.offset, t.claimed(c.values[0], c.offset))
+		return fmt.Sprintf("%s of %s has two offsets, %d%s and %d%s", text, p.name, p.values.at(c.values[0]).offset,
+			t.claimed(c.values[0], p.values.at(c.values[0]).offset), c.offset, t.claimed(c.values[0], c.offset))
 	case OrderInversion:
 		return t.inversionStory(c)
 	case TornBatch:
-		o := &p.ops[c.ops[0]]
+		o := p.ops.at(c.ops[0])
 		if c.within {
 			return fmt.Sprintf("the log of %s was said to end at %d, within the batch %s that process %d produced at once at %s", p.name, c.offset,
 				p.texts(o.first, o.count), o.process, seconds(o.callTime))
@@ -65,13 +65,13 @@ func (t *teller) story(c *clue, short bool) string {
 		return fmt.Sprintf("the batch %s that process %d produced at once at %s is not whole in %s: %s", p.texts(o.first, o.count), o.process,
 			seconds(o.callTime), p.name, t.parts(o))
 	case NonmonotonicFetch:
-		o := &p.ops[c.ops[0]]
+		o := p.ops.at(c.ops[0])
 		return fmt.Sprintf("process %d asked %s for records from %d on and at %s got some that are not consecutive from there: %s", o.process, p.name,
-			o.offset, seconds(o.retTime), p.witness(c.ops[0]).Operation)
+			o.offset, seconds(o.retTime()), p.witness(c.ops[0]).Operation)
 	case EpochRegression:
-		o := &p.ops[c.ops[0]]
+		o := p.ops.at(c.ops[0])
 		return fmt.Sprintf("in the answer that process %d got at %s the record at %s has a lower leader epoch than the one before it", o.process,
-			seconds(o.retTime), at)
+			seconds(o.retTime()), at)
 	case Hole:
 		return t.holeStory(c)
 	case EndRegression, StaleRead:
@@ -84,10 +84,10 @@ func (t *teller) story(c *clue, short bool) string {
 func (t *teller) claimed(v int32, offset int64) string {
 	p := t.p
 	if r := p.readAt(v, offset); r != none {
-		return fmt.Sprintf(" (read by process %d at %s)", p.ops[r].process, seconds(p.ops[r].retTime))
+		return fmt.Sprintf(" (read by process %d at %s)", p.ops.at(r).process, seconds(p.ops.at(r).retTime()))
 	}
-	if a := p.acked(v); a != none && p.ops[a].offset+int64(p.values[v].pos) == offset {
-		return fmt.Sprintf(" (acked to process %d at %s)", p.ops[a].process, seconds(p.ops[a].retTime))
+	if a := p.acked(v); a != none && p.ops.at(a).offset+int64(p.pos(v)) == offset {
+		return fmt.Sprintf(" (acked to process %d at %s)", p.ops.at(a).process, seconds(p.ops.at(a).retTime()))
 	}
 	return ""
 }
@@ -96,14 +96,14 @@ func (t *teller) claimed(v int32, offset int64) string {
 func (t *teller) produced(v int32) string {
 	p := t.p
 	if a := p.acked(v); a != none {
-		s := fmt.Sprintf("was acked to process %d at %s", p.ops[a].process, seconds(p.ops[a].retTime))
+		s := fmt.Sprintf("was acked to process %d at %s", p.ops.at(a).process, seconds(p.ops.at(a).retTime()))
 		if isr := t.ackISR(v); isr != "" {
 			s += " (ISR " + isr + ")"
 		}
 		return s
 	}
-	if id := p.values[v].op; id != none {
-		return fmt.Sprintf("was produced by process %d at %s without a known outcome", p.ops[id].process, seconds(p.ops[id].callTime))
+	if id := p.values.at(v).op; id != none {
+		return fmt.Sprintf("was produced by process %d at %s without a known outcome", p.ops.at(id).process, seconds(p.ops.at(id).callTime))
 	}
 	return "was produced by nobody"
 }
@@ -130,12 +130,12 @@ func (t *teller) readBy(v int32, offset int64) string {
 	if r == none {
 		return ""
 	}
-	return fmt.Sprintf("read by process %d at %s", t.p.ops[r].process, seconds(t.p.ops[r].retTime))
+	return fmt.Sprintf("read by process %d at %s", t.p.ops.at(r).process, seconds(t.p.ops.at(r).retTime()))
 }
 
 func (t *teller) lossStory(c *clue, short bool) string {
 	p, v := t.p, c.values[0]
-	s := fmt.Sprintf("offset %d of %s (%s) %s", c.offset, p.name, p.values[v].text, t.produced(v))
+	s := fmt.Sprintf("offset %d of %s (%s) %s", c.offset, p.name, p.text(v), t.produced(v))
 	if r := t.readBy(v, c.offset); r != "" {
 		s += " and " + r
 	}
@@ -156,7 +156,7 @@ func (t *teller) rereadStory(c *clue, short bool) string {
 		if how == "" {
 			how = strings.TrimPrefix(t.produced(v), "was ")
 		}
-		reads = append(reads, fmt.Sprintf("%s (%s)", p.values[v].text, how))
+		reads = append(reads, fmt.Sprintf("%s (%s)", p.text(v), how))
 	}
 	s := fmt.Sprintf("offset %d of %s had two values: %s", c.offset, p.name, strings.Join(reads, ", then "))
 	if len(c.values) > 2 {
@@ -172,22 +172,22 @@ func (t *teller) rereadStory(c *clue, short bool) string {
 
 func (t *teller) phantomStory(c *clue) string {
 	p, v := t.p, c.values[0]
-	val := &p.values[v]
-	by := &p.ops[val.seenBy]
-	s := fmt.Sprintf("%s was read at offset %d of %s by process %d at %s", val.text, val.offset, p.name, by.process, seconds(by.retTime))
+	val := p.values.at(v)
+	by := p.ops.at(val.seenBy)
+	s := fmt.Sprintf("%s was read at offset %d of %s by process %d at %s", p.text(v), val.offset, p.name, by.process, seconds(by.retTime()))
 	switch {
 	case val.op == none:
 		return s + ", and nobody produced it"
-	case p.ops[val.op].out == failed:
-		return fmt.Sprintf("%s, and its produce by process %d had certainly failed at %s", s, p.ops[val.op].process, seconds(p.ops[val.op].retTime))
+	case p.ops.at(val.op).out == failed:
+		return fmt.Sprintf("%s, and its produce by process %d had certainly failed at %s", s, p.ops.at(val.op).process, seconds(p.ops.at(val.op).retTime()))
 	}
-	return fmt.Sprintf("%s, before process %d called its produce at %s", s, p.ops[val.op].process, seconds(p.ops[val.op].callTime))
+	return fmt.Sprintf("%s, before process %d called its produce at %s", s, p.ops.at(val.op).process, seconds(p.ops.at(val.op).callTime))
 }
 
 func (t *teller) inversionStory(c *clue) string {
 	p := t.p
-	o := &p.ops[c.ops[len(c.ops)-1]]
-	first := &p.ops[c.ops[0]]
+	o := p.ops.at(c.ops[len(c.ops)-1])
+	first := p.ops.at(c.ops[0])
 	s := fmt.Sprintf("%s was produced to %s by process %d at %s and got offset %d, ", p.texts(o.first, o.count), p.name, o.process,
 		seconds(o.callTime), o.offset)
 	if len(c.ops) == 1 {
@@ -195,22 +195,22 @@ func (t *teller) inversionStory(c *clue) string {
 	}
 	if first.kind == history.Produce {
 		return s + fmt.Sprintf("below offset %d of %s, which had been acked to process %d before, at %s", first.offset+int64(first.count)-1,
-			p.values[first.first+first.count-1].text, first.process, seconds(first.retTime))
+			p.text(first.first+first.count-1), first.process, seconds(first.retTime()))
 	}
-	return s + fmt.Sprintf("although process %d had seen a log of %d records before, at %s", first.process, first.proves(), seconds(first.retTime))
+	return s + fmt.Sprintf("although process %d had seen a log of %d records before, at %s", first.process, first.proves(), seconds(first.retTime()))
 }
 
 func (t *teller) parts(o *op) string {
 	var in, out []string
 	for v := o.first; v < o.first+o.count; v++ {
-		val := &t.p.values[v]
+		val, text := t.p.values.at(v), t.p.text(v)
 		switch {
 		case t.p.inFinal(v) || !t.p.ended && val.seenBy != none:
-			in = append(in, fmt.Sprintf("%s is at %d", val.text, val.offset))
+			in = append(in, fmt.Sprintf("%s is at %d", text, val.offset))
 		case val.offset == none:
-			out = append(out, val.text+" is nowhere")
+			out = append(out, text+" is nowhere")
 		default:
-			out = append(out, fmt.Sprintf("%s is not at %d", val.text, val.offset))
+			out = append(out, fmt.Sprintf("%s is not at %d", text, val.offset))
 		}
 	}
 	const most = 6
@@ -226,25 +226,25 @@ func (t *teller) holeStory(c *clue) string {
 	if len(c.ops) == 0 {
 		return fmt.Sprintf("offset %d of %s has no value that anybody can have produced", c.offset, p.name)
 	}
-	o := &p.ops[c.ops[0]]
+	o := p.ops.at(c.ops[0])
 	if o.kind == history.Fetch && o.bad == emptyBelowHW {
 		return fmt.Sprintf("process %d asked broker %d for offset %d of %s and at %s got nothing, in an answer whose high watermark was %d",
-			o.process, o.node, c.offset, p.name, seconds(o.retTime), o.hw)
+			o.process, o.node, c.offset, p.name, seconds(o.retTime()), o.hw)
 	}
 	return fmt.Sprintf("process %d saw a log of %d records in %s at %s, but nobody can have produced the one at offset %d", o.process, o.proves(),
-		p.name, seconds(o.retTime), c.offset)
+		p.name, seconds(o.retTime()), c.offset)
 }
 
 func (t *teller) regressionStory(c *clue, short bool) string {
 	p := t.p
 	// The two operations in order of their calls: who proved the end, and who was told less. They may overlap no more than a call.
-	prover, late := &p.ops[c.ops[0]], &p.ops[c.ops[len(c.ops)-1]]
+	prover, late := p.ops.at(c.ops[0]), p.ops.at(c.ops[len(c.ops)-1])
 	what := "was told an end of"
 	if late.final {
 		what = "found at the end of the run a log of"
 	}
 	s := fmt.Sprintf("process %d %s %d for %s at %s, after an end of %d had been proved to process %d at %s", late.process, what, c.offset,
-		p.name, seconds(late.retTime), c.proved, prover.process, seconds(prover.retTime))
+		p.name, seconds(late.retTime()), c.proved, prover.process, seconds(prover.retTime()))
 	if late.node != history.Unknown && !late.final {
 		s += fmt.Sprintf(" (broker %d answered)", late.node)
 	}
@@ -259,18 +259,18 @@ func (t *teller) regressionStory(c *clue, short bool) string {
 // whereNow tells where a lost record still is.
 func (t *teller) whereNow(v int32) string {
 	p := t.p
-	val := &p.values[v]
+	val := p.values.at(v)
 	var on []int32
 	for _, r := range p.replicas {
-		if x := entryAt(r, val.offset); x != nil && x.Value == val.text {
+		if x := entryAt(r, val.offset); x != nil && x.Value == p.text(v) {
 			on = append(on, r.Node)
 		}
 	}
 	s := "the final log ends at " + fmt.Sprint(p.end)
 	if w := p.finalAt(val.offset); w != none {
-		s = fmt.Sprintf("offset %d now holds %s", val.offset, p.values[w].text)
-		if p.values[w].epoch != history.Unknown {
-			s += fmt.Sprintf(" (epoch %d)", p.values[w].epoch)
+		s = fmt.Sprintf("offset %d now holds %s", val.offset, p.text(w))
+		if p.values.at(w).epoch != history.Unknown {
+			s += fmt.Sprintf(" (epoch %d)", p.values.at(w).epoch)
 		}
 	}
 	switch {

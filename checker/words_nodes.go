@@ -10,7 +10,7 @@ import (
 )
 
 // deeds tells what the nodes did to a value's record.
-func (t *teller) deeds(v int32) string { return t.cuts(t.p.values[v].offset, t.p.epochOf(v)) }
+func (t *teller) deeds(v int32) string { return t.cuts(t.p.values.at(v).offset, t.p.epochOf(v)) }
 
 // part is what one broker had in the loss of a record.
 type part struct {
