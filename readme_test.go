@@ -370,6 +370,48 @@ func declaredIn(t *testing.T, file string) []string {
 	return names
 }
 
+// What the README says would happen if a schedule went a little differently.
+func TestVariationsOfSchedulesComeToWhatTheReadmeSays(t *testing.T) {
+	for _, c := range []struct {
+		name, schedule string
+		change         []string // pairs of texts, old and new
+		protocol       rules.Protocol
+		observed       string
+		findings       []string
+	}{
+		{"with kraft registration S2b ends with nobody leading", "S2b", []string{" registration=zk", ""}, rules.HW, "consistent", nil},
+		{"with one b less S3 loses a1", "S3", []string{"produce b2\n", "", "m0 b1 b2\n", "m0 b1\n", "require acked a1, acked a2\n", ""}, rules.KIP101,
+			"violation", []string{"diverged 1", "lost-acked a1"}},
+		{"with one b more S3 loses a1 and a2", "S3", []string{"produce b2\n", "produce b2\nproduce b3\n", "m0 b1 b2\n", "m0 b1 b2 b3\n"}, rules.KIP101,
+			"violation", []string{"diverged 1", "lost-acked a1", "lost-acked a2"}},
+		{"with 1 out of the ISR the new leader of S5 knows at once what is committed", "S5",
+			[]string{"transfer 2\n", "fence 1\n", "fence 1\nisolate 2\n", "isolate 2\n", "require hw 2 = 2\n", "require hw 2 = 4\n"}, rules.KIP279,
+			"consistent", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := schedule.Find(c.schedule)
+			require.NoError(t, err)
+			text := f.String()
+			for i := 0; i < len(c.change); i += 2 {
+				require.Contains(t, text, c.change[i])
+				text = strings.Replace(text, c.change[i], c.change[i+1], 1)
+			}
+			changed, err := schedule.Parse(c.name, text)
+			require.NoError(t, err)
+			cells, err := tidemark.Reproduce(t.Context(), tidemark.ReproduceConfig{Schedules: []*schedule.File{changed},
+				Columns: tidemark.Columns(c.protocol), On: tidemark.OnSim, Root: t.TempDir()})
+			require.NoError(t, err)
+			require.Len(t, cells, 1)
+			require.Empty(t, cells[0].Played.Inconclusive)
+			assert.Equal(t, c.observed, cells[0].Observed)
+			assert.Subset(t, cells[0].Findings, c.findings)
+			if c.findings == nil {
+				assert.Empty(t, cells[0].Findings)
+			}
+		})
+	}
+}
+
 var (
 	place = regexp.MustCompile("`([a-z0-9_/]+\\.go):([A-Za-z]+)`")
 	link  = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
