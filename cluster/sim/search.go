@@ -27,6 +27,8 @@ type Search struct {
 	Steps int
 	// KeepGoing goes on after a violation, and looks for further kinds of anomaly.
 	KeepGoing bool
+	// Wanted, if it is not nil, ends the search at the first find that it is true for; others are counted, and every one is confirmed.
+	Wanted func(Find) bool
 }
 
 // Find is a violation that was found by search and confirmed by the checker, which knows only the history.
@@ -113,7 +115,7 @@ func (s Search) Run(ctx context.Context) (*Explored, error) {
 			x.Excused++
 			continue
 		}
-		if looked[suspicion]++; looked[suspicion] > confirmed {
+		if looked[suspicion]++; looked[suspicion] > confirmed && s.Wanted == nil {
 			x.Violations++
 			continue
 		}
@@ -133,7 +135,7 @@ func (s Search) Run(ctx context.Context) (*Explored, error) {
 		if !slices.ContainsFunc(x.Finds, func(f Find) bool { return f.Name() == find.Name() }) {
 			x.Finds = append(x.Finds, *find)
 		}
-		if !s.KeepGoing {
+		if s.Wanted == nil && !s.KeepGoing || s.Wanted != nil && s.Wanted(*find) {
 			x.Stopped = "a violation was found"
 			return x, nil
 		}

@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"tidemark/checker"
+	"tidemark/checker/history"
+	"tidemark/nemesis/schedule"
+	"tidemark/node/rules"
+)
+
+// class is a fault of the protocol's history as a search has to find it: an anomaly that one change of the rules prevents.
+type class struct {
+	name     string
+	protocol rules.Protocol
+	budget   history.CrashBudget
+	severity Severity
+	seed     uint64
+	within   int64 // schedules
+	kind     checker.Anomaly
+	prevent  string // the change
+}
+
+var classes = []class{
+	{"kip101-scenario1", rules.HW, "", Sane, 1, 2000, checker.LostAcked, "truncation=kip101"},
+	{"kip101-scenario2", rules.HW, "", Sane, 1, 2000, checker.Diverged, "truncation=kip101"},
+	{"kip279", rules.KIP101, "", Failover, 1, 2000, checker.Diverged, "truncation=kip279"},
+	{"kafka7128", rules.KIP279, "", Zombies, 1, 20_000, checker.LostAcked, "isr-from-epoch-start=on"},
+	{"kip320", rules.KIP279, "", Zombies, 1, 20_000, checker.Diverged, "fetch-fencing=on"},
+	{"kip966", rules.KIP320, history.BudgetMinISR, Power, 1, 500, checker.LostAcked, "elr=on"},
+}
+
+// first is the first schedule of a seed whose anomaly the change prevents.
+func (c class) first(ctx context.Context, t *testing.T) *Find {
+	court := Court{Protocol: c.protocol, Rules: rules.Of(c.protocol), Budget: c.budget}
+	fixed := court
+	var err error
+	fixed.Rules, err = court.Rules.With(nil, []string{c.prevent})
+	require.NoError(t, err)
+	var found *Find
+	x, err := Search{Cluster: threeBrokers(), Court: court, Severity: c.severity, Seed: c.seed, Schedules: c.within, KeepGoing: true,
+		Wanted: func(f Find) bool {
+			if !slices.Contains(f.Kinds, c.kind) {
+				return false
+			}
+			r, err := fixed.Try(ctx, optional(f.File))
+			require.NoError(t, err)
+			if r.Violation() || r.Played.Inconclusive != "" {
+				return false
+			}
+			found = &f
+			return true
+		}}.Run(ctx)
+	require.NoError(t, err)
+	require.NotNil(t, found, "in %d schedules: %+v", c.within, x)
+	return found
+}
+
+func TestTheSearchFindsEachFaultOfTheProtocolsHistory(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range classes {
+		t.Run(c.name, func(t *testing.T) {
+			find := c.first(ctx, t)
+			find.Kinds = []checker.Anomaly{c.kind}
+			court := Court{Protocol: c.protocol, Rules: rules.Of(c.protocol), Budget: c.budget}
+			file, shrunk, err := find.Minimal(ctx, court)
+			require.NoError(t, err)
+			file.Name = c.name
+			t.Logf("schedule %d, %d steps, shrunk to %d (%d tried, %d played)", find.Schedule, len(find.File.Steps), len(file.Steps), shrunk.Tried, shrunk.Played)
+			golden(t, file)
+		})
+	}
+}
+
+func TestTheExhaustiveSearchFindsAFetchFromBeforeAReboot(t *testing.T) {
+	set := rulesWithout(t, rules.KIP966, "broker-epoch")
+	scope := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP966, Rules: set}, Records: 1, Epochs: 2, Changes: 5, Crashes: 1,
+		Power: 1, Late: true, LeaveOut: []schedule.Verb{schedule.Lag, schedule.Transfer, schedule.Unfence, schedule.Kill, schedule.Checkpoint, schedule.Flush}}
+	c, err := scope.Run(context.Background())
+	require.NoError(t, err)
+	t.Logf("%d states", c.States)
+	require.NotNil(t, c.Find, "%+v", c)
+	file, _, err := c.Find.Minimal(context.Background(), scope.Court)
+	require.NoError(t, err)
+	file.Name = "kip903"
+	golden(t, file)
+}
+
+// golden compares a found schedule with the one that is kept.
+func golden(t *testing.T, f *schedule.File) {
+	t.Helper()
+	assert.LessOrEqual(t, len(f.Steps), 15, "a schedule that a person reads is short")
+	path := filepath.Join("testdata", "found", f.Name+".sched")
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(f.String()), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), f.String())
+}
+
+func TestFoundSchedulesDoWhatTheySayUnderEveryProtocol(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("testdata", "found", "*.sched"))
+	require.NoError(t, err)
+	require.Len(t, paths, len(classes)+1)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		f, err := schedule.Parse(path, string(text))
+		require.NoError(t, err)
+		courts := []Court{}
+		for _, p := range rules.Protocols() {
+			courts = append(courts, Court{Protocol: p, Rules: f.Rules(p)})
+		}
+		for _, e := range f.Expects {
+			if e.Change != "" {
+				set, err := f.Rules(e.Only.First).With(nil, []string{e.Change})
+				require.NoError(t, err)
+				courts = append(courts, Court{Protocol: e.Only.First, Rules: set})
+			}
+		}
+		for _, c := range courts {
+			r, err := c.Try(context.Background(), f)
+			require.NoError(t, err)
+			assert.Empty(t, c.Expects(f, r), "%s under %s", f.Name, c.Protocol)
+		}
+	}
+}
+
+func TestNothingIsFoundWithEveryRuleInForce(t *testing.T) {
+	n := int64(10_000)
+	if testing.Short() {
+		n = 1000
+	}
+	for _, s := range Severities() {
+		x, err := Search{Cluster: threeBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rules.Of(rules.KIP966)}, Severity: s, Seed: 11,
+			Schedules: n / int64(len(Severities())), KeepGoing: true}.Run(context.Background())
+		require.NoError(t, err)
+		assert.Zero(t, x.Violations, "severity %s: %+v", s, x.Finds)
+		assert.Zero(t, x.Unconfirmed, "severity %s", s)
+		assert.NotZero(t, x.Counts.Acked)
+		assert.NotZero(t, x.Counts.Truncations)
+	}
+}
