@@ -20,12 +20,13 @@ type Shrunk struct {
 // Shrink makes a violating schedule as short as it gets while it has the same kinds of anomaly: steps first, by delta debugging
 // (Zeller and Hildebrandt, 2002), then single steps and pairs, then brokers, cuts and whatever reads better.
 //
+// Premises, and steps that are not for the court's protocol, are left out from the start.
 // Steps that are impossible without those taken out are left out with them, so every outcome plays as it is written. The truth
 // of a [World] turns most candidates down in microseconds; what it lets through is played on a [Stage] and judged by its
 // history, as everything that this package reports.
 func Shrink(ctx context.Context, c Court, f *schedule.File, kinds []checker.Anomaly) (*Shrunk, error) {
 	s := &shrinker{ctx: ctx, court: c, kinds: kinds, begins: map[string]*World{}, file: clone(f)}
-	if !s.accept(clone(f)) {
+	if !s.accept(plain(f, c)) {
 		if s.err != nil {
 			return nil, s.err
 		}
@@ -70,6 +71,21 @@ func clone(f *schedule.File) *schedule.File {
 	return &c
 }
 
+// plain is what the schedule does under the court's protocol, every step on its own.
+func plain(f *schedule.File, court Court) *schedule.File {
+	c := clone(f)
+	var steps []schedule.Step
+	for _, s := range c.Steps {
+		if s.Verb == schedule.Require || !s.Only.Contains(court.Protocol) {
+			continue
+		}
+		s.Only, s.Optional = schedule.Range{}, false
+		steps = append(steps, s)
+	}
+	c.Steps = steps
+	return c
+}
+
 // accept makes the candidate the new file if it still has the anomalies.
 func (s *shrinker) accept(f *schedule.File) bool {
 	if s.err != nil || len(f.Steps) == 0 {
@@ -101,8 +117,7 @@ func (s *shrinker) accept(f *schedule.File) bool {
 // modelled says whether a world can take every step.
 func modelled(f *schedule.File) bool {
 	return !slices.ContainsFunc(f.Steps, func(s schedule.Step) bool {
-		return s.Verb == schedule.Pause || s.Verb == schedule.Resume || s.Verb == schedule.Fail || s.Verb == schedule.Require ||
-			s.Optional || s.Only != (schedule.Range{})
+		return s.Verb == schedule.Pause || s.Verb == schedule.Resume || s.Verb == schedule.Fail
 	})
 }
 

@@ -92,3 +92,17 @@ func TestWhatDoesNotFailCannotBeShrunk(t *testing.T) {
 	_, err := Shrink(context.Background(), court, parse(t, lateHighWatermark), []checker.Anomaly{checker.LostAcked})
 	assert.EqualError(t, err, "schedule late: it does not have the anomalies lost-acked under kip101")
 }
+
+func TestSchedulesWithPremisesAndOptionalStepsAreShrunkToo(t *testing.T) {
+	for name, kinds := range map[string][]checker.Anomaly{
+		"S1c": {checker.Diverged, checker.LostAcked},
+		"S4":  {checker.Diverged},
+	} {
+		f, err := schedule.Find(name)
+		require.NoError(t, err)
+		court := Court{Protocol: rules.HW, Rules: f.Rules(rules.HW)}
+		s, err := Shrink(context.Background(), court, f, kinds)
+		require.NoError(t, err)
+		assert.Less(t, len(s.File.Steps), 15, "%s\n%s", name, s.File)
+	}
+}
