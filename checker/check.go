@@ -166,8 +166,6 @@ func (p *partition) decide() (Level, resolved, swept) {
 
 // partition judges one partition and returns a disagreement, if there is one.
 func (j *judge) partition(ctx context.Context, p *partition) error {
-	// All values are known: what finds them by their texts is not needed any more.
-	p.ids = index{}
 	p.settle()
 	level, r, s := p.decide()
 	report := Partition{Name: p.name, Operations: int(p.ops.len()), Level: level, End: none}

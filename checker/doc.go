@@ -5,6 +5,7 @@
 //	                           |
 //	                           +-- resolve, sweep: the exact check, all four levels, every anomaly in one pass
 //	                           +-- porcupine, within its budget: an independent judge that must agree
+//	                           +-- certificates: package replay does what holds in order; porcupine judges slices of what does not
 //	                           +-- replicas: the dumps compared below the lowest high watermark
 //	                           +-- court: node events against the contract: violation or allowed, and why
 //	                           `-- teller: one sentence a finding
@@ -39,10 +40,30 @@
 //	end -> h                       h               h             monotonic end (a final one: committed log)
 //
 // Theorem: the history is linearizable if and only if step 1 passes and no A, B have A.return < B.call and proves(A) > allows(B),
-// counting the rows that the level needs. (Only if: a log's length never falls. If: let t(k) be the latest call of an
-// operation that allows at most k; t does not fall with k and is not after any return that proves more than k; append offset k at t(k),
-// and each answer fits at the later of its call and the t it needs.) It is exact for batches, if no exact end lies within one, and for
-// unknown outcomes: one that was seen happened by then, one that was not seen fills the lowest hole that it can or never happened.
+// counting the rows that the level needs. It assumes that the log begins at a known offset and is dense, that values are unique, that calls and
+// returns are numbered by one counter, and that an operation takes effect at one moment between its call and its return.
+//
+// Only if: whatever the order, the log is at least proves(A) long when A takes effect and at most allows(B) when B does; A is before B, and a log's
+// length never falls.
+//
+// If: let t(k) be the latest call of an operation that allows at most k. A greater k has more such operations, so t does not fall with k. An
+// operation A that proves more than k has t(k) <= A.return, or the operation that gave t(k) would be a B as above. So append offset k at
+// t(k), lower offsets first: within the interval of its produce, which allows k itself and proves more than k. Each answer that shows a length h
+// stands at its call or at t(h-1), whichever is later: not after its return by the same argument, and, where it must be exact, not after t(h),
+// which is at least its call. Values are those of step 1. That order is what a certificate is.
+//
+// It is exact for batches, if no exact end lies within one, and for unknown outcomes: one that was seen happened by then, one that was
+// not seen fills the lowest hole that it can or never happened.
+//
+// # Certificates
+//
+// Nobody has to believe the above. Of a history in which a level holds, the order of the proof is made and replayed by
+// [tidemark/checker/replay], thirty lines that share no code with this package: every answer is compared with a plain slice, and every
+// operation's place with real time. What a level rejects is cut to a [Slice] of at most 30 operations, judged anew by porcupine
+// with a model in which others may append what the slice does not show; so a slice that cannot be explained proves the rejection
+// whatever was cut away. Both are the rule (Options.Uncertified switches them off), and what they do not confirm is a [*DisagreementError],
+// whose WriteFiles writes what a report needs. A hole that more produces of unknown outcome might have filled than fit a slice has
+// none, and leader epochs of records are no part of either model.
 //
 // # Guarantees
 //

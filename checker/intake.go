@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -165,6 +166,7 @@ func take(ctx context.Context, src Source, progress func(events int64)) (*intake
 		err := next(&e)
 		if errors.Is(err, io.EOF) {
 			in.torn = src.Torn()
+			in.release(n)
 			return in, nil
 		}
 		if err == nil {
@@ -178,6 +180,20 @@ func take(ctx context.Context, src Source, progress func(events int64)) (*intake
 			bad.Line = lines.Line()
 		}
 		return nil, err
+	}
+}
+
+// manyEvents is how long a history is whose index is worth a collection of its own.
+const manyEvents = 1 << 20
+
+// release gives back what finds values by their texts: all are known now. In a long history that is a tenth of the memory, and what decides
+// needs as much: collected now, it serves for both.
+func (in *intake) release(events int) {
+	for _, p := range in.partitions {
+		p.ids = index{}
+	}
+	if events > manyEvents {
+		runtime.GC()
 	}
 }
 

@@ -60,7 +60,7 @@ var ErrRefused = errors.New("the order does not explain the operations")
 // Replay does the operations in this order and returns nil if every answer is what the log then gives, each operation that happened is done
 // once and none that failed, and, if realTime, none is done before one that had returned before it was called.
 func Replay(ops Log, order []int32, realTime bool) error {
-	var log []int32
+	log := make([]int32, 0, len(order))
 	var o Operation
 	done, latest := make([]uint64, ops.Len()/64+1), int64(math.MinInt64)
 	for _, i := range order {
