@@ -221,17 +221,27 @@ func (w *World) look(i int) *replica.View {
 	return n.view
 }
 
-// Log is what a broker's log holds, its disk's if it is down.
+// batches is what a broker's log holds; if it is down, what its next start will find on its disk.
 func (w *World) batches(i int) []replica.Batch {
-	l := w.nodes[i].log
-	if !w.nodes[i].up {
-		l, _ = w.nodes[i].disk.Log(w.c.topic.Partition)
+	n := &w.nodes[i]
+	if n.up {
+		return all(n.log)
 	}
-	all, err := l.Read(l.Start(), 1<<30)
-	if err != nil {
-		return nil
+	disk := n.disk
+	if n.cut >= 0 {
+		disk = disk.Clone()
+		_, _ = disk.Power(n.loss(w.c.topic.Partition)) // a disk in memory has no errors
 	}
-	return all
+	l, _ := disk.Log(w.c.topic.Partition)
+	return all(l)
+}
+
+// loss is the cut of the power failure before the next start.
+func (n *member) loss(p replica.Partition) replica.Cut { return replica.Cut{p: {Keep: int(n.cut)}} }
+
+func all(l replica.Log) []replica.Batch {
+	batches, _ := l.Read(l.Start(), 1<<30) // from the start there is always something to read, if only nothing
+	return batches
 }
 
 // place finds a broker, -1 if there is no such.
@@ -245,8 +255,12 @@ func (w *World) placeOf(n control.NodeID) int { return w.place(replica.ID(n)) }
 func (w *World) boot(i int) error {
 	n := w.own(i)
 	if n.cut >= 0 {
-		before := w.truth.reach(w.batches(i))
-		lost, err := n.disk.Power(replica.Cut{w.c.topic.Partition: {Keep: int(n.cut)}})
+		l, err := n.disk.Log(w.c.topic.Partition)
+		if err != nil {
+			return err
+		}
+		before := w.truth.reach(all(l))
+		lost, err := n.disk.Power(n.loss(w.c.topic.Partition))
 		if err != nil {
 			return err
 		}
