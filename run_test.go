@@ -312,20 +312,3 @@ func TestAFolderForRunsThatIsNoneIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, results.ErrRoot)
 	require.ErrorIs(t, tidemark.Up(t.Context(), tidemark.RunConfig{Root: file}, nil), results.ErrRoot)
 }
-
-func TestUpServesUntilItsContextEnds(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	root := t.TempDir()
-	var addresses []string
-	err := tidemark.Up(ctx, tidemark.RunConfig{Root: root, Brokers: 2}, func(bootstrap []string, folder string) {
-		addresses = bootstrap
-		assert.Equal(t, root, filepath.Dir(folder))
-		assert.Len(t, processesIn(t, folder), 3)
-		cancel()
-	})
-	require.NoError(t, err)
-	assert.Len(t, addresses, 2)
-	assert.Empty(t, processesIn(t, root))
-}

@@ -150,6 +150,8 @@ func (s *stepped) Pause(ctx context.Context, n NodeID, on bool) (control.Reply, 
 	s.paused[n] = on
 	var reply control.Reply
 	if !on {
+		ctx, cancel := context.WithTimeout(ctx, stepWithin)
+		defer cancel()
 		for _, m := range s.frozen[n] {
 			if m.Fate, err = s.arrival(ctx, n, m); err != nil {
 				return reply, e, err
