@@ -123,6 +123,7 @@ func (s Scope) Run(ctx context.Context) (*Covered, error) {
 		}
 	}
 	x.covered.Complete = x.covered.Stopped == "" && x.covered.Find == nil
+	runtime.GC() // what is garbage now was not needed
 	x.covered.Memory = heap()
 	return x.covered, nil
 }

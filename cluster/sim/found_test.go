@@ -150,3 +150,39 @@ func TestNothingIsFoundWithEveryRuleInForce(t *testing.T) {
 		assert.NotZero(t, x.Counts.Truncations)
 	}
 }
+
+// TestEachRuleIsNeeded is the matrix of guards: everything on, one rule removed. Broker-epoch needs more coincidences than random
+// schedules have, and is found exhaustively (above). Offset-not-available has nothing to do with the committed log: it keeps
+// the latest offset from going back, which only the level monotonic end speaks of, and no search asks for latest offsets.
+func TestEachRuleIsNeeded(t *testing.T) {
+	found := map[string]bool{"broker-epoch": true, "offset-not-available": true}
+	for _, c := range []struct {
+		rule     string
+		severity Severity
+		within   int64
+	}{
+		{"truncation", Failover, 100}, {"fetch-fencing", Zombies, 4000}, {"epoch-at-election", Zombies, 2000}, {"truncate-every-epoch", Power, 300},
+		{"isr-from-epoch-start", Failover, 2000}, {"hw-needs-min-isr", Failover, 100}, {"elr", Power, 100},
+	} {
+		x, err := Search{Cluster: threeBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rulesWithout(t, rules.KIP966, c.rule)},
+			Severity: c.severity, Seed: 1, Schedules: c.within}.Run(context.Background())
+		require.NoError(t, err)
+		assert.Len(t, x.Finds, 1, "without %s, severity %s", c.rule, c.severity)
+		assert.Zero(t, x.Unconfirmed, c.rule)
+		found[c.rule] = true
+	}
+	for _, r := range rules.Rules() {
+		assert.True(t, found[r.Name], "rule %s: no search shows that it is needed", r.Name)
+	}
+}
+
+// TestASmallScopeIsCleanWithEveryRuleInForce looks at everything that two brokers can do with one record and a loss of power.
+func TestASmallScopeIsCleanWithEveryRuleInForce(t *testing.T) {
+	c, err := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rules.Of(rules.KIP966)}, Records: 1, Epochs: 2,
+		Changes: 3, Crashes: 1, Power: 1, LeaveOut: []schedule.Verb{schedule.Lag, schedule.Checkpoint, schedule.Flush}}.Run(context.Background())
+	require.NoError(t, err)
+	t.Logf("%d states, depth %d, %d excused", c.States, c.Depth, c.Excused)
+	assert.True(t, c.Complete, "%+v", c)
+	assert.Zero(t, c.Unconfirmed)
+	assert.Greater(t, c.States, 1000)
+}

@@ -2,11 +2,14 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"tidemark/nemesis/schedule"
+	"tidemark/node/control"
 	"tidemark/node/rules"
 )
 
@@ -28,15 +31,34 @@ func TestASeedGivesTheSameSearchTwice(t *testing.T) {
 }
 
 func BenchmarkRandomSchedules(b *testing.B) {
-	counts := &Counts{}
-	begin, err := NewWorld(threeBrokers(), rules.Of(rules.KIP320), nil, counts)
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for i := range b.N {
-		k := newWalker(begin.Clone(), streamOf(1, int64(i)), Failover)
-		k.run(100)
-		k.w.End()
+	for _, replicas := range []int{2, 3, 5} {
+		b.Run(fmt.Sprintf("%d replicas", replicas), func(b *testing.B) {
+			counts := &Counts{}
+			begin, err := NewWorld(schedule.Cluster{Replicas: []control.NodeID{1, 2, 3, 4, 5}[:replicas], MinISR: 2}, rules.Of(rules.KIP320), nil, counts)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for i := range b.N {
+				k := newWalker(begin.Clone(), streamOf(1, int64(i)), Failover)
+				k.run(100)
+				k.w.End()
+				k.w.Judge()
+			}
+			b.ReportMetric(float64(counts.Steps)/b.Elapsed().Seconds(), "steps/s")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Minutes(), "schedules/min")
+		})
 	}
-	b.ReportMetric(float64(counts.Steps)/b.Elapsed().Seconds(), "steps/s")
-	b.ReportMetric(float64(b.N)/b.Elapsed().Minutes(), "schedules/min")
+}
+
+func BenchmarkShrinking(b *testing.B) {
+	court := Court{Protocol: rules.HW, Rules: rules.Of(rules.HW)}
+	x, err := Search{Cluster: threeBrokers(), Court: court, Severity: Sane, Seed: 1}.Run(context.Background())
+	require.NoError(b, err)
+	require.Len(b, x.Finds, 1)
+	for b.Loop() {
+		s, err := Shrink(context.Background(), court, x.Finds[0].File, x.Finds[0].Kinds)
+		require.NoError(b, err)
+		b.ReportMetric(float64(s.Tried), "tried/op")
+		b.ReportMetric(float64(s.Played), "played/op")
+		b.ReportMetric(float64(len(s.File.Steps)), "steps-left")
+	}
 }

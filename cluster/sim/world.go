@@ -36,6 +36,8 @@ type World struct {
 	isolated places
 	owned    places // of the cores: those that no copy shares; the controller's is place len(nodes)
 
+	unshared places // of the inboxes: those that no copy shares
+
 	truth truth
 	count *Counts
 
@@ -65,7 +67,7 @@ type member struct {
 	core    *replica.Replica
 	log     replica.Log
 	disk    *memory.Disk
-	held    []replica.Message // never changed in place: copies share it
+	held    []replica.Message // changed only by way of World.inbox: copies share it
 	cut     int16             // operations that survive the power failure before the next start, -1: there was none
 	starts  int32
 	started int32 // number of the first request of this incarnation
@@ -139,7 +141,7 @@ func NewWorld(c schedule.Cluster, set rules.Set, manual []replica.Kind, count *C
 	}
 	n := len(config.ids)
 	w := &World{c: config, ruler: ruler, nodes: make([]member, n), leader: -1, leaderEpoch: replica.NoEpoch, partitionEpoch: -1,
-		fenced: 1<<n - 1, owned: 1<<(n+1) - 1, count: &Counts{}}
+		fenced: 1<<n - 1, owned: 1<<(n+1) - 1, unshared: 1<<n - 1, count: &Counts{}}
 	for i := range w.nodes {
 		w.nodes[i] = member{disk: memory.New(), cut: -1}
 		if err := w.boot(i); err != nil {
@@ -178,6 +180,7 @@ func (w *World) Clone() *World {
 	c := *w
 	c.nodes = slices.Clone(w.nodes)
 	w.owned, c.owned = 0, 0
+	w.unshared, c.unshared = 0, 0
 	w.truth.clip()
 	c.truth.clip()
 	c.buf, c.fates = nil, nil

@@ -151,13 +151,27 @@ func (w *World) route(sender int, m replica.Message) fate {
 	case passes:
 		return fatePassed
 	}
-	held := slices.Clip(to.held)
-	if m.Body.Kind() == replica.KindLeaderAndIsr && len(w.c.manual) == 0 {
-		// Only the newest is ever learnt.
-		held = slices.DeleteFunc(slices.Clone(held), func(o replica.Message) bool { return o.Body.Kind() == replica.KindLeaderAndIsr })
+	held := w.inbox(i)
+	if _, word := m.Body.(*replica.LeaderAndIsr); word && len(w.c.manual) == 0 {
+		held = slices.DeleteFunc(held, isWord) // only the newest is ever learnt
 	}
 	to.held = append(held, m)
 	return fateHeld
+}
+
+// inbox is what waits at a broker, to be changed in place: a copy of its own if another world has it too.
+func (w *World) inbox(i int) []replica.Message {
+	n := &w.nodes[i]
+	if !w.unshared.has(i) {
+		w.unshared.set(i, true)
+		n.held = slices.Clone(n.held)
+	}
+	return n.held
+}
+
+func isWord(m replica.Message) bool {
+	_, is := m.Body.(*replica.LeaderAndIsr)
+	return is
 }
 
 // sent notes the number of a replica's newest request: only an answer to that one counts.
@@ -190,6 +204,7 @@ func (w *World) broken(m replica.Message) {
 
 // heard takes note of an event.
 func (w *World) heard(from replica.ID, e *replica.Event) {
+	w.events++
 	if from != replica.Controller {
 		switch {
 		case e.What == replica.EventTruncate && e.To < e.From:
