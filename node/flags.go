@@ -60,7 +60,7 @@ func (f *Flags) add(fs *pflag.FlagSet, listen string) {
 	fs.BoolVar(&f.Hold, "hold", false, "move only by commands: every message waits until it is delivered, no time-out runs")
 	fs.StringVar(&f.Protocol, "protocol", string(rules.KIP320), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&f.Without, "without", nil, "take a rule away, by its name")
-	fs.StringArrayVar(&f.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279, registration=zk|kraft")
+	fs.StringArrayVar(&f.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
 	fs.Int32SliceVar(&f.Brokers, "brokers", []int32{1}, "ids of all brokers of the cluster")
 	fs.StringArrayVar(&f.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 with the replicas of each partition")
 	fs.StringArrayVar(&f.Settings, "config", nil, "a setting by Kafka's name, for example min.insync.replicas=2")

@@ -85,7 +85,7 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 	fs.BoolVar(&every, "all", false, "every embedded schedule under every protocol")
 	fs.BoolVar(&diag, "diagonal", false, "every embedded schedule under kip320 and kip966 with one rule wrong at a time")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away from every protocol, by its name")
-	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule in every protocol: name=on|off, truncation=hw|kip101|kip279")
+	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule in every protocol: name=on|off, truncation=hw|kip101|kip279|on-fetch")
 	fs.IntVar(&repeat, "repeat", 1, "play everything so often")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object a cell, a line each")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "print transcripts and what was found")

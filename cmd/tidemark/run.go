@@ -30,7 +30,7 @@ func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig) {
 	fs.StringVar(&f.protocol, "protocol", "", "replication protocol: hw, kip101, kip279, kip320, kip966 (default kip320)")
 	fs.StringVar(&f.leaderEpoch, "leader-epoch", "", "off: protocol hw; on: protocol kip101")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
-	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279, registration=zk|kraft")
+	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
 	fs.StringArrayVar(&c.Settings, "config", nil, "a setting of the nodes by Kafka's name, for example min.insync.replicas=2")
 	fs.StringVar(&c.Binary, "binary", "", "tidemark executable that nodes run (default: this one, or one that is built)")
 	fs.StringVar(&c.Root, "results", "", "folder in which the folder of this run is made (default results/runs)")
