@@ -91,10 +91,10 @@ func TestWhatIsNoViolationIsNeitherShrunkNorExplained(t *testing.T) {
 	f, err := schedule.Find("S1b")
 	require.NoError(t, err)
 	_, err = tidemark.Replay(context.Background(), tidemark.ReplayConfig{File: f, Protocol: rules.KIP101, On: tidemark.OnSim, Shrink: true, Root: t.TempDir()})
-	assert.EqualError(t, err, "schedule S1b under kip101 is no violation in simulation: there is nothing to shrink it by")
+	assert.EqualError(t, err, "schedule S1b under kip101 in simulation: there is no violation to shrink")
 
 	f, err = schedule.Find("S6b")
 	require.NoError(t, err)
 	_, _, err = tidemark.Explain(context.Background(), tidemark.ExplainConfig{File: f})
-	assert.EqualError(t, err, "schedule S6b is no violation under any protocol: there is nothing to explain")
+	assert.EqualError(t, err, "schedule S6b under any protocol: there is no violation to explain")
 }

@@ -55,7 +55,7 @@ func Replay(ctx context.Context, c ReplayConfig) (*Replayed, error) {
 	r := &Replayed{File: c.File}
 	if c.Shrink {
 		if !simulated.Violation() {
-			return nil, fmt.Errorf("schedule %s under %s is no violation in simulation: there is nothing to shrink it by", c.File.Name, c.Protocol)
+			return nil, fmt.Errorf("schedule %s under %s in simulation: %w to shrink", c.File.Name, c.Protocol, sim.ErrNoViolation)
 		}
 		if r.Shrunk, err = sim.Shrink(ctx, court, c.File, simulated.Kinds()); err != nil {
 			return nil, err
@@ -144,5 +144,5 @@ func Explain(ctx context.Context, c ExplainConfig) (*sim.Explanation, rules.Prot
 		x, err := sim.Explain(ctx, court, c.File, cmp.Or(c.Futures, 200), c.Seed)
 		return x, p, err
 	}
-	return nil, "", fmt.Errorf("schedule %s is no violation under any protocol: there is nothing to explain", c.File.Name)
+	return nil, "", fmt.Errorf("schedule %s under any protocol: %w to explain", c.File.Name, sim.ErrNoViolation)
 }

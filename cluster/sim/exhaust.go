@@ -51,6 +51,11 @@ func (s Scope) Validate() error {
 	case s.Power > s.Crashes:
 		return fmt.Errorf("%w: %d power failures among %d crashes: a power failure is a crash", ErrScope, s.Power, s.Crashes)
 	}
+	for _, verb := range s.LeaveOut {
+		if !slices.ContainsFunc(opVerbs[:], func(v opVerb) bool { return v.verb == verb }) {
+			return fmt.Errorf("%w: verb %q is left out, and is none of a search", ErrScope, verb)
+		}
+	}
 	return nil
 }
 

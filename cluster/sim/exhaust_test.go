@@ -71,6 +71,7 @@ func TestScopesThatCannotBeAreRefused(t *testing.T) {
 		"0 replicas":                       func(s *Scope) { s.Cluster.Replicas = nil },
 		"0 records":                        func(s *Scope) { s.Records = 0 },
 		"0 epochs":                         func(s *Scope) { s.Epochs = 0 },
+		`verb "dance" is left out`:         func(s *Scope) { s.LeaveOut = []schedule.Verb{"dance"} },
 		"1 power failures among 0 crashes": func(s *Scope) { s.Power = 1 },
 	} {
 		s := good

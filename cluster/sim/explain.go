@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ type Explanation struct {
 	Inevitable int
 	Futures    int // random futures of each prefix
 }
+
+// ErrNoViolation says that a schedule breaks no promise, so that there is nothing to shrink or to explain.
+var ErrNoViolation = errors.New("there is no violation")
 
 // Toggle is what comes of the schedule when one rule is another.
 type Toggle struct {
@@ -59,7 +63,7 @@ func Explain(ctx context.Context, c Court, f *schedule.File, futures int, seed u
 		if r.Played.Inconclusive != "" {
 			what = "inconclusive: " + r.Played.Inconclusive
 		}
-		return nil, fmt.Errorf("schedule %s under %s is %s: there is no violation to explain", f.Name, c.Protocol, what)
+		return nil, fmt.Errorf("schedule %s under %s is %s: %w to explain", f.Name, c.Protocol, what, ErrNoViolation)
 	}
 	x := &Explanation{Kinds: r.Kinds(), Futures: futures}
 	for _, change := range changes(c.Rules) {

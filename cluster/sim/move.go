@@ -143,10 +143,13 @@ func (w *World) fetchName(from, to int) control.Message {
 	return control.Message{From: w.c.ids[from].String(), To: w.c.ids[to].String(), Kind: string(replica.KindFetch)}
 }
 
-var opVerbs = [ops]struct {
+// opVerb is a move's verb in schedules.
+type opVerb struct {
 	verb schedule.Verb
 	mode string
-}{
+}
+
+var opVerbs = [ops]opVerb{
 	opProduce: {schedule.Produce, ""}, opFetch: {schedule.Fetch, ""}, opRequest: {schedule.Fetch, "request"}, opAnswer: {schedule.Fetch, "answer"},
 	opSend: {schedule.Fetch, "send"}, opDeliver: {schedule.Deliver, ""}, opLearn: {schedule.Learn, ""}, opTruncate: {schedule.Truncate, ""},
 	opSettle: {schedule.Settle, ""}, opLag: {schedule.Lag, ""}, opFlush: {schedule.Flush, ""}, opCheckpoint: {schedule.Checkpoint, ""},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -42,6 +43,9 @@ SCHEDULE is a file, or the name of an embedded one. Without --protocol it is the
 				return usageError{fmt.Errorf("--futures %d: want 1 to 100000", c.Futures)}
 			}
 			x, p, err := tidemark.Explain(cmd.Context(), c)
+			if errors.Is(err, sim.ErrNoViolation) {
+				return usageError{err}
+			}
 			if err != nil {
 				return err
 			}

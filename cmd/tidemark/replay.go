@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tidemark"
+	"tidemark/cluster/sim"
 	"tidemark/node/rules"
 )
 
@@ -40,6 +42,9 @@ Exit code 0: what it expects, and the simulation's transcript; 1: anything else.
 				return usageError{err}
 			}
 			r, err := tidemark.Replay(cmd.Context(), c)
+			if errors.Is(err, sim.ErrNoViolation) {
+				return usageError{err}
+			}
 			if err != nil {
 				return err
 			}
