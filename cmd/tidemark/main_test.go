@@ -21,7 +21,13 @@ import (
 	"tidemark/results"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		fmt.Fprintln(os.Stderr, "this is a test of tidemark, not tidemark") // taken for it, it would start itself as a node for ever
+		os.Exit(exitInternal)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // said is what a command came to.
 type said struct {
