@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/buildinfo"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,12 +91,21 @@ func Find(ctx context.Context, o Options) (string, error) {
 			return path, nil
 		}
 	}
-	path, err := find(ctx, o.withDefaults(), surroundings{getenv: os.Getenv, executable: os.Executable, sources: sources, goTool: "go"})
+	path, err := find(ctx, o.withDefaults(), surroundings{getenv: os.Getenv, executable: ownPath, sources: sources, goTool: "go"})
 	if err != nil {
 		return "", err
 	}
 	found.paths[key] = path
 	return path, nil
+}
+
+// ownPath is the path of the running executable. A test binary of the command says of itself that it is the command, but it would
+// run its tests where a node is wanted.
+func ownPath() (string, error) {
+	if flag.Lookup("test.v") != nil {
+		return "", errors.New("it is a test binary")
+	}
+	return os.Executable()
 }
 
 func find(ctx context.Context, o Options, s surroundings) (string, error) {

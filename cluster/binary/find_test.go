@@ -275,3 +275,9 @@ func TestFindRemembersWhatItFound(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a node at 127.0.0.1\n", string(out))
 }
+
+// The test binary of a command carries the command's own import path. Nodes started from it would run its tests again.
+func TestATestBinaryIsNotTheCommand(t *testing.T) {
+	_, err := ownPath()
+	assert.ErrorContains(t, err, "test binary")
+}
