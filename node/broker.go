@@ -71,6 +71,7 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 		c.Advertise = listener.Addr().String()
 	}
 	b := &brokerProcess{config: c, disk: disk, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
+	b.epoch.Store(replica.NoBrokerEpoch)
 	recovered, err := b.recover()
 	if err != nil {
 		return errors.Join(fmt.Errorf("broker %d: %w", c.ID, err), listener.Close())
@@ -359,10 +360,14 @@ func (b *brokerProcess) Learn(version int64, brokers []kafka.BrokerAddress) {
 func (b *brokerProcess) Topology() kafka.Topology { return *b.topology.Load() }
 
 // NewProducerID satisfies kafka.Broker: a broker epoch is given out once in a cluster's life, so that ids made of it are
-// unique without asking anybody.
+// unique without asking anybody. Who has none yet has no ids to give.
 func (b *brokerProcess) NewProducerID() (int64, int16) {
 	const perIncarnation = 24 // bits
-	return max(b.epoch.Load(), 0)<<perIncarnation + b.producers.Add(1), 0
+	epoch := b.epoch.Load()
+	if epoch < 0 {
+		return replica.NoProducer, -1
+	}
+	return epoch<<perIncarnation + b.producers.Add(1), 0
 }
 
 // flushes makes the logs durable by time, beside the loop: an fsync holds nothing up.

@@ -18,7 +18,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"tidemark/node/control"
@@ -276,6 +278,44 @@ func TestAnIdempotentClientSeesEachValueOnceWhileNodesComeAndGo(t *testing.T) {
 	x.start(former)
 	x.inSync()
 	x.holds(1, values)
+}
+
+func TestProducersGetTheirIdsFromMembersOfTheClusterOnly(t *testing.T) {
+	x := &trio{t: t, dir: t.TempDir(), topics: []Topic{{Name: "orders", Partitions: [][]control.NodeID{{1, 2, 3}}}}, brokers: map[control.NodeID]*running{}}
+	later, err := net.Listen("tcp", anyPort) // where the controller will be
+	require.NoError(t, err)
+	x.controller = &running{ready: Ready{Listen: later.Addr().String()}}
+	ask := func(n control.NodeID) *kmsg.InitProducerIDResponse {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(x.brokers[n].ready.Listen))
+		require.NoError(t, err)
+		defer cl.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.ProducerID, req.ProducerEpoch = -1, -1
+		resp, err := cl.SeedBrokers()[0].Request(ctx, req)
+		require.NoError(t, err)
+		return resp.(*kmsg.InitProducerIDResponse)
+	}
+	// Brokers that do not know their epoch yet would all begin with the same number.
+	for _, n := range ids {
+		x.start(n)
+		resp := ask(n)
+		require.ErrorIs(t, kerr.ErrorForCode(resp.ErrorCode), kerr.CoordinatorLoadInProgress)
+		require.EqualValues(t, -1, resp.ProducerID)
+	}
+	require.NoError(t, later.Close())
+	x.startController(later.Addr().String())
+	x.inSync()
+	given := map[int64]bool{}
+	for range 3 {
+		for _, n := range ids {
+			resp := ask(n)
+			require.NoError(t, kerr.ErrorForCode(resp.ErrorCode))
+			require.False(t, given[resp.ProducerID], "%d is given twice", resp.ProducerID)
+			given[resp.ProducerID] = true
+		}
+	}
 }
 
 func TestANodeThatMovesByItselfTakesLooksAndElectionsOnly(t *testing.T) {

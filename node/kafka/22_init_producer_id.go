@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"tidemark/node/replica"
@@ -11,6 +12,8 @@ import (
 // Behaviour:
 //   - Every request gets a new id, also one that names the id it had: without a transactional id Kafka does the same, since
 //     a new id is as good as a new epoch.
+//   - A broker that is no member of the cluster yet has no ids to give: COORDINATOR_LOAD_IN_PROGRESS, as Kafka answers until
+//     the controller has given it a block of them. Clients try again.
 //   - A transactional id is refused with INVALID_REQUEST. Clients do not come that far: they look for a coordinator first,
 //     and FindCoordinator is not offered.
 //
@@ -33,8 +36,8 @@ func initProducerIDHandler(next func() (id int64, epoch int16)) handler {
 			if r.TransactionalID != nil {
 				resp.ErrorCode = int16(replica.InvalidRequest)
 				resp.ProducerID, resp.ProducerEpoch = replica.NoProducer, -1
-			} else {
-				resp.ProducerID, resp.ProducerEpoch = next()
+			} else if resp.ProducerID, resp.ProducerEpoch = next(); resp.ProducerID == replica.NoProducer {
+				resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code
 			}
 			return finished(resp), nil
 		},

@@ -27,7 +27,7 @@ type Broker interface {
 	Learn(version int64, brokers []BrokerAddress)
 	// Topology is how things look from here. The answer is a snapshot that nobody changes.
 	Topology() Topology
-	// NewProducerID gives out an id that no producer of the cluster has had, and its epoch.
+	// NewProducerID gives out an id that no producer of the cluster has had, and its epoch; replica.NoProducer if it cannot yet.
 	NewProducerID() (id int64, epoch int16)
 	// Watch tells of changes in any of the partitions that a consumer's fetch waits for: the high watermark advanced, the
 	// role or the leader epoch is another. changed holds one notice at most; stop ends the watch. [Watchers] is one.
