@@ -103,10 +103,11 @@ func (r *run) end(ctx context.Context, k cluster.Config, sink *history.Writer) e
 	r.tell("waiting for the replicas to agree")
 	var why map[string]string
 	err := cluster.WaitFor(ctx, settledWithin, func(ctx context.Context) error {
-		var err error
-		if why, err = r.unsettled(ctx); err != nil {
-			return err
+		now, err := r.unsettled(ctx)
+		if err != nil {
+			return err // what was seen before still stands, should this be the deadline
 		}
+		why = now
 		for _, p := range sortedKeys(why) {
 			if why[p] != "" {
 				return fmt.Errorf("%s: %s", p, why[p])
