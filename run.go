@@ -377,8 +377,8 @@ func (r *run) watch(ctx context.Context, sink *history.Writer) (stop func()) {
 		for {
 			select {
 			case <-t.C:
-				r.tell("running")
 				_ = sink.Flush() // an error of the file comes back with the next append
+				r.tell("running")
 			case <-ctx.Done():
 				return
 			}
