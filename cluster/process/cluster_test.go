@@ -80,9 +80,9 @@ func TestANodeThatEndsByItselfIsAnErrorOnceAndDownFromThenOn(t *testing.T) {
 
 			_, err := k.Control(t.Context(), 2, control.Command{Do: control.Look})
 			require.ErrorContains(t, err, "broker-2")
-			require.ErrorContains(t, err, "exit status 2", "Go's runtime ends so, with all stacks in the log")
+			require.ErrorContains(t, err, "the process has ended")
 			err = touch(k)
-			require.ErrorContains(t, err, "broker-2 has ended by itself: exit status 2")
+			require.ErrorContains(t, err, "broker-2 has ended by itself")
 			require.ErrorContains(t, err, "node.log", "it says where to read on")
 
 			_, err = k.Control(t.Context(), 2, control.Command{Do: control.Look})
