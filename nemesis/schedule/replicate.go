@@ -151,18 +151,7 @@ func (p *player) truncate(ctx context.Context, n control.NodeID) error {
 		if err != nil || r.Role != "follower" || r.Leader == 0 || !r.Truncating {
 			return err
 		}
-		if err := p.forget(ctx, n, "OffsetForLeaderEpoch"); err != nil {
-			return err
-		}
-		request, err := p.poll(ctx, n, 0)
-		if err != nil || request.Fate != control.FateHeld {
-			return err
-		}
-		answer, err := p.exchange(ctx, request)
-		if err != nil || answer.Fate != control.FateHeld {
-			return err
-		}
-		if err := p.deliver(ctx, answer); err != nil {
+		if err := p.converse(ctx, n, "OffsetForLeaderEpoch"); err != nil {
 			return err
 		}
 		if after, _, err := p.look(ctx, n); err != nil || after.State == before.State {
@@ -207,7 +196,13 @@ func (p *player) round(ctx context.Context, n control.NodeID) error {
 	if err != nil || r.Role != "follower" || r.Leader == 0 || r.Truncating {
 		return err
 	}
-	if err := p.forget(ctx, n, "Fetch"); err != nil {
+	return p.converse(ctx, n, "Fetch")
+}
+
+// converse is one whole exchange of a follower with its leader, as far as its messages get. It replaces what of that kind was
+// under way.
+func (p *player) converse(ctx context.Context, n control.NodeID, kind string) error {
+	if err := p.forget(ctx, n, kind); err != nil {
 		return err
 	}
 	request, err := p.poll(ctx, n, 0)
