@@ -7,6 +7,7 @@ import (
 
 	"tidemark/checker"
 	"tidemark/nemesis/schedule"
+	"tidemark/node/rules"
 )
 
 func TestACellIsAsExpectedOnlyIfEverythingAgrees(t *testing.T) {
@@ -49,4 +50,28 @@ func TestACellIsAsExpectedOnlyIfEverythingAgrees(t *testing.T) {
 			assert.Equal(t, tc.why == "", c.OK)
 		})
 	}
+}
+
+func TestARepetitionHasToGiveTheTranscriptOfTheFirstTime(t *testing.T) {
+	cell := func(protocol, transcript string) *Cell {
+		return &Cell{Schedule: "S1", Protocol: protocol, OK: true, Played: &schedule.Result{Transcript: transcript}}
+	}
+	firsts := map[string]*schedule.Result{}
+	for _, c := range []*Cell{cell("hw", "kill 1\nhw 1"), cell("kip101", "kill 1\nhw 2"), cell("hw", "kill 1\nhw 1")} {
+		c.repeats(firsts)
+		assert.True(t, c.OK, "what is the same, or of another cell, is good: %s", c.Why)
+	}
+	other := cell("hw", "kill 1\nhw 3")
+	other.repeats(firsts)
+	assert.False(t, other.OK)
+	assert.Equal(t, "the transcript is not that of the first time: line 2\n  the first time: hw 1\n  this time:      hw 3", other.Why)
+}
+
+func TestAHarnessThatFailsEndsAllThatPlayAtATimeAndKeepsWhatWasDone(t *testing.T) {
+	f, err := schedule.Find("S1")
+	assert.NoError(t, err)
+	cells, err := Reproduce(t.Context(), ReproduceConfig{Schedules: []*schedule.File{f}, Columns: Columns(rules.Protocols()...), On: OnProcess,
+		Repeat: 3, Parallel: 3, Root: t.TempDir(), Binary: "/does/not/exist"})
+	assert.ErrorContains(t, err, "/does/not/exist")
+	assert.Empty(t, cells)
 }

@@ -72,7 +72,7 @@ func Replay(ctx context.Context, c ReplayConfig) (*Replayed, error) {
 		return nil, err
 	}
 	play := ReproduceConfig{On: c.On, Without: c.Without, Rules: c.Rules, Root: c.Root, Binary: c.Binary}
-	cell, err := play.cell(ctx, r.File, Column{Protocol: c.Protocol}, folder)
+	cell, err := play.cell(ctx, r.File, Column{Protocol: c.Protocol}, folder, nil)
 	if err != nil {
 		return r, fmt.Errorf("%s under %s on %s: %w", r.File.Name, c.Protocol, c.On, err)
 	}
@@ -82,7 +82,7 @@ func Replay(ctx context.Context, c ReplayConfig) (*Replayed, error) {
 		cell.OK, cell.Why = true, ""
 	}
 	r.Cell = *cell
-	r.Differs = firstDifference(simulated.Played.Transcript, cell.Played.Transcript)
+	r.Differs = firstDifference("in simulation", simulated.Played.Transcript, "as played", cell.Played.Transcript)
 	r.Same = r.Differs == ""
 	return r, nil
 }
@@ -92,8 +92,8 @@ func (r *Replayed) Violation() bool {
 	return r.Cell.Played.Inconclusive == "" && r.Cell.Checked.Verdict == checker.Violation
 }
 
-// firstDifference is the first line in which two transcripts differ, both ways; "" if there is none.
-func firstDifference(want, is string) string {
+// firstDifference is the first line in which two transcripts differ, each named; "" if there is none.
+func firstDifference(name, want, other, is string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(is, "\n")
 	for i := range max(len(a), len(b)) {
 		var x, y string
@@ -104,7 +104,8 @@ func firstDifference(want, is string) string {
 			y = b[i]
 		}
 		if x != y {
-			return fmt.Sprintf("line %d\n  in simulation: %s\n  as played:     %s", i+1, x, y)
+			n := 1 + max(len(name), len(other))
+			return fmt.Sprintf("line %d\n  %-*s %s\n  %-*s %s", i+1, n, name+":", x, n, other+":", y)
 		}
 	}
 	return ""

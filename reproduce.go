@@ -2,25 +2,18 @@ package tidemark
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
-	"time"
 
-	"tidemark/checker"
-	"tidemark/checker/history"
+	"golang.org/x/sync/errgroup"
+
 	"tidemark/cluster"
 	"tidemark/cluster/docker"
 	"tidemark/cluster/process"
-	"tidemark/cluster/sim"
 	"tidemark/nemesis/schedule"
-	"tidemark/node"
-	"tidemark/node/control"
 	"tidemark/node/rules"
 	"tidemark/results"
 )
@@ -104,38 +97,14 @@ type ReproduceConfig struct {
 	Root string
 	// Binary names the executable that nodes run; "": found or built.
 	Binary string
+	// Parallel is how many cells play at a time; 0: one a processor, but no more than four.
+	Parallel int
 	// Done is called after each cell, in order, if it is not nil.
 	Done func(Cell)
-
-	containers *docker.Pool // what the cells share on OnDocker
 }
 
-// Cell is one schedule played in one column.
-type Cell struct {
-	Schedule string  `json:"schedule"`
-	Protocol string  `json:"protocol"` // the column's head
-	Backend  Backend `json:"backend"`
-	// Expected and Observed are a verdict, with its reason where there is one.
-	Expected string `json:"expected"`
-	Observed string `json:"observed"`
-	// Findings are what was found that the schedule's expectation speaks of, sorted: "lost-acked m1".
-	Findings  []string        `json:"findings"`
-	Porcupine checker.Outcome `json:"porcupine"`
-	OK        bool            `json:"ok"`
-	Seconds   float64         `json:"seconds"`
-
-	// Why says what differs from what was expected, "" if nothing does.
-	Why string `json:"-"`
-	// ExpectedFindings are those of the schedule.
-	ExpectedFindings []string         `json:"-"`
-	Played           *schedule.Result `json:"-"`
-	Checked          *checker.Result  `json:"-"`
-	File             *schedule.File   `json:"-"`
-	Folder           string           `json:"-"`
-}
-
-// Reproduce plays every schedule in every column and compares what is found with what is expected. An error means
-// that the harness failed; cells that were done before it are returned too.
+// Reproduce plays every schedule in every column and compares what is found with what is expected, and the transcripts of
+// repetitions with the first. An error means that the harness failed; cells that were done before it are returned too.
 func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error) {
 	if err := c.check(); err != nil {
 		return nil, &ConfigError{err}
@@ -144,12 +113,60 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error)
 	if err != nil {
 		return nil, err
 	}
-	if c.On == OnDocker {
-		if c.containers, err = docker.NewPool(ctx, folder.ID, c.Binary); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, c.containers.Close(ctx)) }()
+	jobs, err := c.jobs(folder)
+	if err != nil {
+		return nil, err
 	}
+	group, running := errgroup.WithContext(ctx)
+	todo := make(chan *job, len(jobs))
+	for _, j := range jobs {
+		todo <- j
+	}
+	close(todo)
+	for i := range min(c.atATime(), len(jobs)) {
+		group.Go(func() error { return c.work(running, fmt.Sprintf("%s-%d", folder.ID, i+1), todo) })
+	}
+	firsts := map[string]*schedule.Result{}
+	for _, j := range jobs {
+		cell := j.wait(running)
+		if cell == nil {
+			break
+		}
+		cell.repeats(firsts)
+		cells = append(cells, *cell)
+		if c.Done != nil {
+			c.Done(*cell)
+		}
+	}
+	return cells, group.Wait()
+}
+
+// job is a cell to be played.
+type job struct {
+	file   *schedule.File
+	column Column
+	folder results.Folder
+	done   chan *Cell // has room for it
+}
+
+// wait waits for the cell; nil: the context ended before it was done.
+func (j *job) wait(ctx context.Context) *Cell {
+	select {
+	case cell := <-j.done:
+		return cell
+	case <-ctx.Done():
+	}
+	select {
+	case cell := <-j.done:
+		return cell
+	default:
+		return nil
+	}
+}
+
+// jobs lists the cells in order, each with a folder of its own.
+func (c *ReproduceConfig) jobs(folder results.Folder) ([]*job, error) {
+	var jobs []*job
 	for i := range max(c.Repeat, 1) {
 		for _, f := range c.Schedules {
 			for _, column := range c.Columns {
@@ -159,20 +176,46 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (cells []Cell, err error)
 				}
 				sub, err := folder.Sub(name)
 				if err != nil {
-					return cells, err
+					return nil, err
 				}
-				cell, err := c.cell(ctx, f, column, sub)
-				if err != nil {
-					return cells, fmt.Errorf("%s under %s on %s: %w", f.Name, column, c.On, err)
-				}
-				cells = append(cells, *cell)
-				if c.Done != nil {
-					c.Done(*cell)
-				}
+				jobs = append(jobs, &job{f, column, sub, make(chan *Cell, 1)})
 			}
 		}
 	}
-	return cells, nil
+	return jobs, nil
+}
+
+// mostAtATime bounds how many cells play at a time if nobody says: each in containers needs a network of its own, of which an
+// engine has some thirty.
+const mostAtATime = 4
+
+func (c *ReproduceConfig) atATime() int {
+	if c.Parallel > 0 {
+		return c.Parallel
+	}
+	return min(runtime.GOMAXPROCS(0), mostAtATime)
+}
+
+// work plays jobs one after the other. In containers they share a pool, of the run that id names.
+func (c *ReproduceConfig) work(ctx context.Context, id string, todo <-chan *job) (err error) {
+	var pool *docker.Pool
+	if c.On == OnDocker {
+		if pool, err = docker.NewPool(ctx, id, c.Binary); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, pool.Close(context.WithoutCancel(ctx))) }()
+	}
+	for j := range todo {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cell, err := c.cell(ctx, j.file, j.column, j.folder, pool)
+		if err != nil {
+			return fmt.Errorf("%s under %s on %s: %w", j.file.Name, j.column, c.On, err)
+		}
+		j.done <- cell
+	}
+	return nil
 }
 
 // check says what is wrong with a configuration. Each cell has a folder of its own, by the names of its schedule and column.
@@ -217,83 +260,6 @@ func (c *ReproduceConfig) RulesOf(f *schedule.File, column Column) (rules.Set, e
 	return set.With(c.Without, c.Rules)
 }
 
-// cell plays one schedule in one column and judges what came of it.
-func (c *ReproduceConfig) cell(ctx context.Context, f *schedule.File, column Column, folder results.Folder) (*Cell, error) {
-	began := time.Now()
-	p := column.Protocol
-	set, err := c.RulesOf(f, column)
-	if err != nil {
-		return nil, err
-	}
-	if err := folder.WriteText(results.Schedule, f.String()); err != nil {
-		return nil, err
-	}
-	played, err := c.play(ctx, f, p, set, folder)
-	if err != nil {
-		return nil, err
-	}
-	if err := folder.WriteText(results.Transcript, played.Transcript); err != nil {
-		return nil, err
-	}
-	checked, err := Check(ctx, folder.File(results.History), checker.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := folder.WriteJSON(results.Result, checked); err != nil {
-		return nil, err
-	}
-	cell := &Cell{Schedule: f.Name, Protocol: column.String(), Backend: c.On, Played: played, Checked: checked, File: f, Folder: folder.Path}
-	cell.compare(f.Expected(p, column.Change))
-	cell.Seconds = time.Since(began).Seconds()
-	return cell, nil
-}
-
-// play plays the schedule on a new stage and records the history.
-func (c *ReproduceConfig) play(ctx context.Context, f *schedule.File, p rules.Protocol, set rules.Set, folder results.Folder) (_ *schedule.Result, err error) {
-	sink, err := history.Create(folder.File(results.History), scheduleHeader(f, p), history.Since(time.Now()))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, sink.Close()) }()
-	var stage schedule.Stage
-	if c.On == OnSim {
-		stage, err = sim.NewStage(ctx, f.Cluster, set)
-	} else {
-		var s cluster.Stage
-		if s, err = c.openStage(ctx, f, set, folder); err == nil {
-			defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-		}
-		stage = s
-	}
-	if err != nil {
-		return nil, err
-	}
-	return schedule.Play(ctx, f, p, set, stage, sink)
-}
-
-func (c *ReproduceConfig) openStage(ctx context.Context, f *schedule.File, set rules.Set, folder results.Folder) (cluster.Stage, error) {
-	topic, _, _ := strings.Cut(schedule.Partition, "-")
-	config := cluster.Config{Run: folder.ID, Dir: folder.File(results.Nodes), Brokers: f.Cluster.Replicas, Hold: true, Rules: set,
-		Topics: []node.Topic{{Name: topic, Partitions: [][]control.NodeID{f.Cluster.Replicas}}}, Settings: node.Defaults(), Binary: c.Binary}
-	config.Settings.MinISR, config.Settings.Unclean = f.Cluster.MinISR, f.Cluster.Unclean
-	k, err := c.openCluster(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	stage, err := cluster.NewStage(ctx, k)
-	if err != nil {
-		return nil, errors.Join(err, k.Close(context.WithoutCancel(ctx)))
-	}
-	return stage, nil
-}
-
-func (c *ReproduceConfig) openCluster(ctx context.Context, config cluster.Config) (cluster.Cluster, error) {
-	if c.containers != nil {
-		return c.containers.Open(ctx, config)
-	}
-	return openCluster(ctx, c.On, config)
-}
-
 // openCluster starts a cluster on a backend.
 func openCluster(ctx context.Context, on Backend, c cluster.Config) (cluster.Cluster, error) {
 	switch on {
@@ -303,100 +269,4 @@ func openCluster(ctx context.Context, on Backend, c cluster.Config) (cluster.Clu
 		return docker.Open(ctx, c)
 	}
 	return nil, fmt.Errorf("backend %s has no free-running cluster", on)
-}
-
-func scheduleHeader(f *schedule.File, p rules.Protocol) history.Header {
-	topic, _, _ := strings.Cut(schedule.Partition, "-")
-	return history.Header{
-		Contract: history.Contract{Acks: "all", MinISR: f.Cluster.MinISR, Unclean: f.Cluster.Unclean, Protocol: string(p),
-			Bar: strings.ReplaceAll(f.Cluster.Level, "-", " ")},
-		Topics: []history.Topic{{Name: topic, Partitions: 1, Replicas: len(f.Cluster.Replicas)}},
-		Meta:   map[string]string{"schedule": f.Name},
-	}
-}
-
-// compare fills in what was observed, and says whether it is what was expected.
-func (c *Cell) compare(want schedule.Expect) {
-	c.Expected, c.ExpectedFindings = verdictText(want.Verdict, want.Because), want.Findings
-	reasons := make([]string, len(c.Checked.Reasons))
-	for i, r := range c.Checked.Reasons {
-		reasons[i] = string(r)
-	}
-	c.Findings = c.Checked.Shorts()
-	slices.Sort(c.Findings)
-	c.Porcupine = c.Checked.Porcupine
-	verdict := string(c.Checked.Verdict)
-	if c.Played.Inconclusive != "" {
-		verdict, reasons = string(checker.Inconclusive), []string{"unplayable"}
-	}
-	c.Observed = verdictText(verdict, strings.Join(reasons, ", "))
-	lost := slices.ContainsFunc(c.Findings, func(f string) bool { return !strings.HasPrefix(f, string(checker.Diverged)) })
-	switch {
-	case c.Played.Inconclusive != "":
-		c.Why = c.Played.Inconclusive
-	case c.Observed != c.Expected:
-		c.Why = fmt.Sprintf("expected %s, observed %s", c.Expected, c.Observed)
-	case !slices.Equal(c.Findings, want.Findings):
-		c.Why = fmt.Sprintf("expected findings %s, observed %s", listOr(want.Findings, "none"), listOr(c.Findings, "none"))
-	case lost && c.Porcupine != checker.Illegal, !lost && c.Porcupine != checker.Ok:
-		c.Why = fmt.Sprintf("porcupine says %s", c.Porcupine)
-	}
-	c.OK = c.Why == ""
-}
-
-func verdictText(verdict, because string) string {
-	if because == "" {
-		return verdict
-	}
-	return verdict + " because " + because
-}
-
-func listOr(words []string, none string) string {
-	if len(words) == 0 {
-		return none
-	}
-	return strings.Join(words, ", ")
-}
-
-// Check judges a stored history: a file, or the folder of a run. What the run needed for a pass, as its folder says, is needed
-// again unless the options say otherwise. An error is never a verdict; see checker.Check.
-func Check(ctx context.Context, path string, o checker.Options) (*checker.Result, error) {
-	file, err := results.FindHistory(path)
-	if err != nil {
-		return nil, err
-	}
-	if o.Enough == (checker.Enough{}) {
-		if o.Enough, err = neededBy(filepath.Dir(file)); err != nil {
-			return nil, err
-		}
-	}
-	r, err := history.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	result, err := checker.Check(ctx, r, o)
-	if err != nil {
-		return result, fmt.Errorf("%s: %w", file, err)
-	}
-	return result, nil
-}
-
-// neededBy is what the run in a folder needed for a pass: nothing, if it is not the folder of a run.
-func neededBy(folder string) (checker.Enough, error) {
-	path := filepath.Join(folder, results.Meta)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return checker.Enough{}, nil
-	}
-	var meta struct {
-		Enough checker.Enough `json:"enough"`
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &meta)
-	}
-	if err != nil {
-		return checker.Enough{}, fmt.Errorf("%s: what the run needed for a pass: %w", path, err)
-	}
-	return meta.Enough, nil
 }

@@ -51,6 +51,9 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 			if repeat < 1 {
 				return usageError{fmt.Errorf("--repeat %d: want 1 or more", repeat)}
 			}
+			if c.Parallel < 0 {
+				return usageError{fmt.Errorf("--parallel %d: want 1 or more", c.Parallel)}
+			}
 			c.Repeat, c.Binary = repeat, binary
 			out := cmd.OutOrStdout()
 			c.Done = func(cell tidemark.Cell) {
@@ -86,7 +89,8 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 	fs.BoolVar(&diag, "diagonal", false, "every embedded schedule under kip320 and kip966 with one rule wrong at a time")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away from every protocol, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule in every protocol: name=on|off, truncation=hw|kip101|kip279|on-fetch")
-	fs.IntVar(&repeat, "repeat", 1, "play everything so often")
+	fs.IntVar(&repeat, "repeat", 1, "play everything so often; verdicts and transcripts have to be the same each time")
+	fs.IntVar(&c.Parallel, "parallel", 0, "how many schedules play at a time (default one a processor, at most 4)")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object a cell, a line each")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "print transcripts and what was found")
 	fs.StringVar(&binary, "binary", "", "tidemark executable that nodes run (default: this one, or one that is built)")
