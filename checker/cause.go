@@ -146,14 +146,14 @@ func (p *partition) lossOf(v int32) loss {
 	val := p.values.at(v)
 	l := loss{partition: p.name, offset: val.offset, epoch: p.epochOf(v), others: p.otherEpochs(v), acks: -1}
 	if val.op != none {
-		l.acks, l.since = p.ops.at(val.op).acks(), p.ops.at(val.op).call
+		l.acks, l.since = p.ops.at(val.op).acks(), p.ops.at(val.op).call()
 	}
 	return l
 }
 
 // lossAt is the record that must have been at an offset, because an operation saw the log reach beyond it, though nobody saw its value.
 func (p *partition) lossAt(offset int64, prover int32) loss {
-	l := loss{partition: p.name, offset: offset, epoch: history.Unknown, acks: -1, since: p.ops.at(prover).call}
+	l := loss{partition: p.name, offset: offset, epoch: history.Unknown, acks: -1, since: p.ops.at(prover).call()}
 	if v := p.slots.get(offset); v != none && p.values.at(v).epoch != history.Unknown {
 		l.others = []int32{p.values.at(v).epoch}
 	}

@@ -19,7 +19,7 @@ func (p *partition) certify(level Level) error {
 func (p *partition) order(level Level) []int32 {
 	// at is, for a produce, its place among the appends; for an answer, how many appends come before it.
 	at := make([]int32, int(p.ops.len()))
-	var appends []int32
+	appends := make([]int32, 0, p.values.len())
 	for offset := int64(0); ; {
 		v := p.slots.get(offset)
 		if v == none || p.values.at(v).op == none {
@@ -39,15 +39,15 @@ func (p *partition) order(level Level) []int32 {
 		}
 		return int32(len(appends))
 	}
-	times := make([]int64, len(appends)+1)
+	times := make([]uint32, len(appends)+1)
 	for i, id := range appends {
-		times[i] = p.ops.at(id).call
+		times[i] = p.ops.at(id).called
 	}
 	for id := range p.ops.len() {
-		if o := p.ops.at(id); o.kind != history.Produce && o.out == happened {
-			if allowed, breaks := o.allows(); breaks <= level {
+		if o := p.ops.at(id); o.kind() != history.Produce && o.out() == happened {
+			if allowed, breaks := p.allows(o); breaks <= level {
 				i := before(allowed)
-				times[i] = max(times[i], o.call)
+				times[i] = max(times[i], o.called)
 			}
 		}
 	}
@@ -58,13 +58,13 @@ func (p *partition) order(level Level) []int32 {
 	called := 0
 	for id := range p.ops.len() {
 		o := p.ops.at(id)
-		if o.kind == history.Produce || o.out != happened {
+		if o.kind() == history.Produce || o.out() != happened {
 			continue
 		}
-		for level >= CommittedLog && called < len(appends) && times[called] < o.call {
+		for level >= CommittedLog && called < len(appends) && times[called] < o.called {
 			called++
 		}
-		at[id] = max(before(o.proves()), int32(called))
+		at[id] = max(before(p.proves(o)), int32(called))
 		counts[at[id]+1]++
 	}
 	// Gap i is behind i appends, and its first place is i plus the answers in the gaps before it.
@@ -76,7 +76,7 @@ func (p *partition) order(level Level) []int32 {
 		order[counts[i+1]-1] = id
 	}
 	for id := range p.ops.len() {
-		if o := p.ops.at(id); o.kind != history.Produce && o.out == happened {
+		if o := p.ops.at(id); o.kind() != history.Produce && o.out() == happened {
 			order[counts[at[id]]] = int32(id)
 			counts[at[id]]++
 		}
@@ -98,9 +98,9 @@ var kernelKinds = [...]replay.Kind{history.Produce: replay.Produce, history.Fetc
 // At translates one operation.
 func (t testimony) At(i int32, k *replay.Operation) {
 	o := t.p.ops.at(i)
-	*k = replay.Operation{Kind: kernelKinds[o.kind], Call: o.call, Return: o.ret(), Offset: o.offset, HW: o.hw, Gaps: o.bad == notDense,
+	*k = replay.Operation{Kind: kernelKinds[o.kind()], Call: o.call(), Return: o.ret(), Offset: o.offset, HW: t.p.hw(o), Gaps: o.bad() == notDense,
 		Values: k.Values[:0]}
-	switch o.out {
+	switch o.out() {
 	case happened:
 		k.Outcome = replay.Happened
 	case failed:
@@ -108,18 +108,18 @@ func (t testimony) At(i int32, k *replay.Operation) {
 	default:
 		k.Outcome, k.Return = replay.Unknown, math.MaxInt64
 	}
-	switch o.kind {
+	switch o.kind() {
 	case history.Produce:
-		if o.out != happened {
+		if o.out() != happened {
 			k.Offset = history.Unknown
 		}
 		for v := o.first; v < o.first+o.count; v++ {
 			k.Values = append(k.Values, v)
 		}
 	case history.Fetch:
-		k.Exact = o.final && t.level >= CommittedLog || t.level >= Linearizable
+		k.Exact = o.final() && t.level >= CommittedLog || t.level >= Linearizable
 		k.Values = t.p.records(o, k.Values)
 	case history.End:
-		k.Exact = o.final && t.level >= CommittedLog || t.level >= MonotonicEnd
+		k.Exact = o.final() && t.level >= CommittedLog || t.level >= MonotonicEnd
 	}
 }

@@ -8,31 +8,44 @@ import (
 
 func (p *partition) fetched(id int32, rs []history.Record) {
 	o := p.ops.at(id)
-	if o.final {
+	if o.final() {
 		p.finals = append(p.finals, id)
 	}
 	o.first, o.count = p.seen.len(), int32(len(rs))
-	regressed := false
+	bad, regressed, listed := wellFormed, false, false
 	for i := range rs {
 		r := &rs[i]
 		v := p.valueOf(r)
-		*p.seen.push() = v
 		p.observe(v, r, id)
 		if r.Offset != o.offset+int64(i) {
-			o.bad = notDense
+			bad = notDense
+		}
+		// Nearly all answers are what the slots say: then there is no need to list them.
+		if !listed && (bad == notDense || p.slots.get(r.Offset) != v) {
+			listed = true
+			for j := range i {
+				*p.seen.push() = p.slots.get(o.offset + int64(j))
+			}
+		}
+		if listed {
+			*p.seen.push() = v
 		}
 		if i > 0 && !regressed && r.Epoch != history.Unknown && r.Epoch < rs[i-1].Epoch {
 			regressed = true
 			p.regressed = append(p.regressed, offsetOp{r.Offset, id})
 		}
 	}
-	switch end := o.offset + int64(o.count); {
-	case o.bad != wellFormed:
-	case o.count > 0 && end > o.hw:
-		o.bad = beyondHW
-	case o.count == 0 && o.offset < o.hw:
-		o.bad = emptyBelowHW
+	if listed {
+		o.how |= listedBit
 	}
+	switch end := o.offset + int64(o.count); {
+	case bad != wellFormed:
+	case o.count > 0 && end > p.hw(o):
+		bad = beyondHW
+	case o.count == 0 && o.offset < p.hw(o):
+		bad = emptyBelowHW
+	}
+	o.setBad(bad)
 }
 
 func (p *partition) observe(v int32, r *history.Record, id int32) {
@@ -51,11 +64,11 @@ func (p *partition) observe(v int32, r *history.Record, id int32) {
 	if val.offset != r.Offset {
 		m := p.moved(v, r.Offset)
 		read, final = &m.read, &m.final
-		if p.ops.at(id).final {
+		if p.ops.at(id).final() {
 			p.elsewhere[v] = true
 		}
 	}
-	if !p.ops.at(id).final {
+	if !p.ops.at(id).final() {
 		final = read
 	}
 	if *final == none {
@@ -147,7 +160,7 @@ func (p *partition) inFinal(v int32) bool {
 
 // acked returns the produce that was acknowledged with this value, or none.
 func (p *partition) acked(v int32) int32 {
-	if id := p.values.at(v).op; id != none && p.ops.at(id).out == happened {
+	if id := p.values.at(v).op; id != none && p.ops.at(id).out() == happened {
 		return id
 	}
 	return none

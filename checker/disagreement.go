@@ -88,10 +88,10 @@ func (p *partition) events() []history.Event {
 	var events []history.Event
 	for i := range p.ops.len() {
 		o := p.ops.at(i)
-		op := history.Op{Type: o.kind, Partition: p.name, Final: o.final, Node: o.node}
-		call := history.Event{Seq: o.call, Time: o.callTime, Kind: history.Invoke, Process: o.process, Op: op}
-		answer := history.Event{Seq: o.ret(), Time: o.retTime(), Kind: history.OK, Process: o.process, Op: op}
-		switch o.kind {
+		op := history.Op{Type: o.kind(), Partition: p.name, Final: o.final(), Node: p.nodeOf(o)}
+		call := history.Event{Seq: o.call(), Time: o.callTime, Kind: history.Invoke, Process: p.processOf(o), Op: op}
+		answer := history.Event{Seq: o.ret(), Time: o.retTime(), Kind: history.OK, Process: p.processOf(o), Op: op}
+		switch o.kind() {
 		case history.Produce:
 			call.Op.Acks, call.Op.Node, call.Op.Final = int16(o.acks()), 0, false
 			answer.Op.Node, answer.Op.Final, answer.Op.Offset = 0, false, o.offset
@@ -101,15 +101,15 @@ func (p *partition) events() []history.Event {
 		case history.End:
 			answer.Op.Offset = o.offset
 		case history.Fetch:
-			call.Op.From, answer.Op.HighWatermark = o.offset, o.hw
+			call.Op.From, answer.Op.HighWatermark = o.offset, p.hw(o)
 			for i, v := range p.records(o, nil) {
 				answer.Op.Records = append(answer.Op.Records, history.Record{Offset: o.offset + int64(i), Epoch: p.values.at(v).epoch, Value: p.text(v)})
 			}
 		}
 		events = append(events, call)
-		switch o.out {
+		switch o.out() {
 		case failed:
-			answer.Kind, answer.Op = history.Fail, history.Op{Type: o.kind, Partition: p.name}
+			answer.Kind, answer.Op = history.Fail, history.Op{Type: o.kind(), Partition: p.name}
 		case happened:
 		default:
 			continue

@@ -85,15 +85,15 @@ func (n *namer) answers() {
 	for _, id := range n.r.malformed {
 		o := p.ops.at(id)
 		c := clueAt("", o.offset, id)
-		switch o.bad {
+		switch o.bad() {
 		case notDense:
 			c.anomaly = NonmonotonicFetch
 		case emptyBelowHW:
 			c.anomaly = Hole
 		case beyondHW:
 			c.anomaly = UncommittedRead
-			c.offset = max(o.hw, o.offset)
-			c.values = []int32{*p.seen.at(o.first + int32(c.offset-o.offset))}
+			c.offset = max(p.hw(o), o.offset)
+			c.values = []int32{p.record(o, int32(c.offset-o.offset))}
 		}
 		n.add(c)
 	}
@@ -103,7 +103,7 @@ func (n *namer) answers() {
 	if n.r.hole != none {
 		prover := int32(none)
 		for _, id := range p.returned.all() {
-			if p.ops.at(id).proves() > n.r.hole {
+			if p.proves(p.ops.at(id)) > n.r.hole {
 				prover = id
 				break
 			}
@@ -129,7 +129,7 @@ func (n *namer) values() {
 	// cut are the batches within which the final log ends.
 	cut := map[int32]bool{}
 	for _, x := range n.s.torn {
-		end, _ := p.ops.at(x.op).allows()
+		end, _ := p.allows(p.ops.at(x.op))
 		v := p.slots.get(end)
 		if x.breaks == CommittedLog {
 			cut[p.values.at(v).op] = true
@@ -142,7 +142,7 @@ func (n *namer) values() {
 		return
 	}
 	for i := range p.ops.len() {
-		if o := p.ops.at(i); o.kind == history.Produce && o.count > 1 && o.offset != none && !o.assigned() && !cut[int32(i)] {
+		if o := p.ops.at(i); o.kind() == history.Produce && o.count > 1 && o.offset != none && !o.assigned() && !cut[int32(i)] {
 			n.halfLost(int32(i))
 		}
 	}
@@ -294,13 +294,13 @@ func (n *namer) orders() {
 	var regressed []clue
 	for _, l := range n.s.late {
 		o := p.ops.at(l.op)
-		allowed, _ := o.allows()
+		allowed, _ := p.allows(o)
 		c := clueAt("", allowed, l.op, l.prover)
 		c.breaks, c.proved, c.prover = l.breaks, l.proved, l.prover
 		switch {
-		case o.kind == history.Produce && o.assigned():
+		case o.kind() == history.Produce && o.assigned():
 			c.anomaly, c.offset, c.breaks, c.prover = Hole, o.offset, CommittedLog, none
-		case o.kind == history.Produce:
+		case o.kind() == history.Produce:
 			c.anomaly, c.values = OrderInversion, []int32{o.first}
 			inverted := l.acker != none && p.survives(l.op)
 			if !inverted && n.explained(allowed, l.proved) || n.anyPhantom(o) {
@@ -353,12 +353,9 @@ func (p *partition) survives(id int32) bool {
 // witness shows an operation.
 func (p *partition) witness(id int32) Witness {
 	o := p.ops.at(id)
-	w := Witness{Process: o.process, Call: o.call}
-	if o.ret() != never {
-		w.Return = o.ret()
-	}
+	w := Witness{Process: p.processOf(o), Call: p.callSeq(o), Return: p.retSeq(o)}
 	var q, a string
-	switch o.kind {
+	switch o.kind() {
 	case history.Produce:
 		q = "produce " + p.texts(o.first, o.count)
 		a = fmt.Sprint(o.offset)
@@ -366,7 +363,7 @@ func (p *partition) witness(id int32) Witness {
 		q, a = "end", fmt.Sprint(o.offset)
 	case history.Fetch:
 		q = fmt.Sprintf("fetch from %d", o.offset)
-		if o.final {
+		if o.final() {
 			q = "final " + q
 		}
 		vs := make([]string, 0, 3)
@@ -377,9 +374,9 @@ func (p *partition) witness(id int32) Witness {
 			}
 			vs = append(vs, p.text(v))
 		}
-		a = fmt.Sprintf("%v, hw %d", vs, o.hw)
+		a = fmt.Sprintf("%v, hw %d", vs, p.hw(o))
 	}
-	switch o.out {
+	switch o.out() {
 	case happened:
 	case failed:
 		a = "failed"

@@ -127,8 +127,11 @@ type intake struct {
 	faults   []*fault
 	nodes    map[string]*nodeIndex
 	evidence Evidence
-	lastSeq  int64
-	torn     bool
+	labels   labels
+	// lastSeq is the history's number of the event before, place how many there were.
+	lastSeq int64
+	place   uint32
+	torn    bool
 }
 
 // fault is a fault of the history, begin and end joined.
@@ -202,6 +205,22 @@ func (in *intake) event(e *history.Event) error {
 		return invalid(e, "seq", "%d follows %d: numbers must rise", e.Seq, in.lastSeq)
 	}
 	in.lastSeq = e.Seq
+	if in.place++; in.place == unanswered {
+		return invalid(e, "seq", "is that of the %dth event: a history has fewer; split it by partition", uint32(unanswered))
+	}
+	in.labels.number(in.place, e.Seq)
+	e.Seq = int64(in.place)
+	err := in.file(e)
+	e.Seq = in.lastSeq
+	var bad *InvalidError
+	if errors.As(err, &bad) {
+		bad.Seq = e.Seq
+	}
+	return err
+}
+
+// file sorts an event in. It bears its place among the events as its number.
+func (in *intake) file(e *history.Event) error {
 	switch e.Kind {
 	case history.Invoke:
 		return in.invoke(e)
@@ -237,7 +256,7 @@ func (in *intake) partition(name string) *partition {
 	}
 	p := in.partitions[name]
 	if p == nil {
-		p = newPartition(name)
+		p = newPartition(name, &in.labels)
 		in.partitions[name] = p
 	}
 	in.last = p
@@ -250,7 +269,7 @@ func (in *intake) invoke(e *history.Event) error {
 	switch {
 	case proc.busy:
 		return invalid(e, "process", "process %d calls again before the operation that it called at %d has returned", e.Process,
-			proc.partition.ops.at(proc.op).call)
+			proc.partition.callSeq(proc.partition.ops.at(proc.op)))
 	case proc.retired:
 		return invalid(e, "process", "process %d calls after an operation of unknown outcome: use a new process", e.Process)
 	case q.Partition == "":
@@ -285,10 +304,8 @@ func (in *intake) ret(e *history.Event) error {
 	switch {
 	case q.Partition != proc.partition.name:
 		return invalid(e, "partition", "%q returns, %q was called", q.Partition, proc.partition.name)
-	case q.Type != o.kind:
-		return invalid(e, "op", "%s returns, %s was called", q.Type, o.kind)
-	case e.Seq-o.call >= endless:
-		return invalid(e, "seq", "%d is more than %d behind the call's %d", e.Seq, int64(endless-1), o.call)
+	case q.Type != o.kind():
+		return invalid(e, "op", "%s returns, %s was called", q.Type, o.kind())
 	case e.Time < o.callTime:
 		return invalid(e, "time", "%d is before the call's %d", e.Time, o.callTime)
 	}
@@ -297,8 +314,12 @@ func (in *intake) ret(e *history.Event) error {
 			return err
 		}
 	}
+	node, fits := in.labels.nodes.narrow(q.Node)
+	if !fits {
+		return invalid(e, "node", "%d is the id of one broker more than %d that are not below %d", q.Node, mostNodes, nodeBit)
+	}
 	in.count(o, e)
-	proc.partition.ret(proc.op, e)
+	proc.partition.ret(proc.op, e, node)
 	*proc = process{retired: e.Kind == history.Info}
 	return nil
 }
@@ -336,11 +357,11 @@ func (in *intake) count(o *op, e *history.Event) {
 		ev.Unknown++
 	case e.Kind == history.Fail:
 		ev.Failed++
-	case o.kind == history.Produce && e.Op.Offset == history.Unknown:
+	case o.kind() == history.Produce && e.Op.Offset == history.Unknown:
 		ev.Unknown++
-	case o.kind == history.Produce:
+	case o.kind() == history.Produce:
 		ev.Acked++
-	case o.final || e.Op.Final:
+	case o.final() || e.Op.Final:
 		ev.FinalReads++
 	default:
 		ev.Reads++

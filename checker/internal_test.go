@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -186,25 +187,71 @@ func TestAColumnKeepsItsElementsWhereTheyAre(t *testing.T) {
 }
 
 func TestTextsComeBackAsTheyWere(t *testing.T) {
-	p := newPartition("orders-0")
+	p := newPartition("orders-0", &labels{})
 	texts := []string{"", "a", strings.Repeat("long", textPiece/4), "b"}
 	for i := range 100_000 {
 		texts = append(texts, strings.Repeat("x", i%40)+strconv.Itoa(i))
 	}
 	for i, text := range texts {
-		v, hash, slot := p.find(text)
+		v, at := p.find(text)
 		require.Equal(t, int32(none), v)
-		require.Equal(t, int32(i), p.addValue(text, none, hash, slot))
+		require.Equal(t, int32(i), p.addValue(text, none, at))
 	}
 	for i, text := range texts {
 		require.Equal(t, text, p.text(int32(i)))
-		v, _, _ := p.find(text)
+		v, _ := p.find(text)
 		require.Equal(t, int32(i), v)
 	}
 	assert.Greater(t, len(p.arena.pieces), 2)
+	assert.Greater(t, p.ids.depth, uint(8))
+}
+
+// What is wide is as exact as what is not: numbers of processes and brokers, high watermarks, and the history's own numbers of events.
+func TestWhatDoesNotFitIntoAnOperationIsKeptBesideIt(t *testing.T) {
+	const far = int64(1) << 50
+	seqs := []int64{7, 8, far, far + 1, far + 1000, far + 1001}
+	events := []history.Event{
+		{Kind: history.Invoke, Process: -5, Op: history.Op{Type: history.Produce, Values: []string{"a"}, Acks: -1}},
+		{Kind: history.OK, Process: -5, Op: history.Op{Type: history.Produce, Offset: far}},
+		{Kind: history.Invoke, Process: far, Op: history.Op{Type: history.Fetch, From: 3}},
+		{Kind: history.OK, Process: far, Op: history.Op{Type: history.Fetch, HighWatermark: far + 1, Node: 70_000}},
+		{Kind: history.Invoke, Process: 1, Op: history.Op{Type: history.End}},
+		{Kind: history.OK, Process: 1, Op: history.Op{Type: history.End, Offset: far + 1, Node: history.Unknown}},
+	}
+	for i := range events {
+		events[i].Seq, events[i].Op.Partition = seqs[i], "orders-0"
+	}
+	in, err := take(context.Background(), Events(history.Header{}, events), nil)
+	require.NoError(t, err)
+	p := in.partition("orders-0")
+	var processes, hws, calls, rets []int64
+	var nodes []int32
+	for i := range p.ops.len() {
+		o := p.ops.at(i)
+		processes, nodes = append(processes, p.processOf(o)), append(nodes, p.nodeOf(o))
+		calls, rets = append(calls, p.callSeq(o)), append(rets, p.retSeq(o))
+		hws = append(hws, p.hw(o))
+	}
+	assert.Equal(t, []int64{-5, far, 1}, processes)
+	assert.Equal(t, []int32{70_000, history.Unknown}, nodes[1:])
+	assert.Equal(t, far+1, hws[1])
+	assert.Equal(t, []int64{7, far, far + 1000}, calls)
+	assert.Equal(t, []int64{8, far + 1, far + 1001}, rets)
+
+	events[5].Op.Offset = -1
+	_, err = take(context.Background(), Events(history.Header{}, events), nil)
+	assert.ErrorContains(t, err, fmt.Sprintf("event %d", far+1001), "errors name the history's own number")
+
+	var l nodeLabels
+	for n := range int32(mostNodes) {
+		_, fits := l.narrow(1<<20 + n)
+		require.True(t, fits)
+	}
+	_, fits := l.narrow(1 << 30)
+	assert.False(t, fits)
 }
 
 func TestAnOperationIsSmall(t *testing.T) {
-	assert.LessOrEqual(t, unsafe.Sizeof(op{}), uintptr(64))
+	assert.LessOrEqual(t, unsafe.Sizeof(op{}), uintptr(48))
 	assert.LessOrEqual(t, unsafe.Sizeof(value{}), uintptr(32))
 }

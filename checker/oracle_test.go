@@ -251,6 +251,9 @@ func oracle(as []action, level Level) bool {
 	return porcupine.CheckOperations(m, ops)
 }
 
+// early keeps the numbers of events above zero, where mutations have moved them before it.
+const early = 1000
+
 // load gives a history to the exact check, with its ties.
 func load(as []action) *partition {
 	type stamp struct {
@@ -276,11 +279,11 @@ func load(as []action) *partition {
 		}
 		return 0
 	})
-	p := newPartition("orders-0")
+	p := newPartition("orders-0", &labels{})
 	ids := make([]int32, len(as))
 	for _, s := range stamps {
 		a := &as[s.i]
-		e := &history.Event{Seq: s.at, Process: int64(s.i), Op: history.Op{Type: a.kind, Partition: p.name, Acks: -1, Final: a.final}}
+		e := &history.Event{Seq: s.at + early, Process: int64(s.i), Op: history.Op{Type: a.kind, Partition: p.name, Acks: -1, Final: a.final}}
 		if !s.ret {
 			for _, v := range a.values {
 				e.Op.Values = append(e.Op.Values, fmt.Sprint(v))
@@ -294,7 +297,7 @@ func load(as []action) *partition {
 		for i, v := range a.read {
 			e.Op.Records = append(e.Op.Records, history.Record{Offset: a.offsets[i], Epoch: history.Unknown, Value: fmt.Sprint(v)})
 		}
-		p.ret(ids[s.i], e)
+		p.ret(ids[s.i], e, unknownNode)
 	}
 	p.settle()
 	return p

@@ -34,85 +34,6 @@ const (
 	guessed                // the offset of a produce is not known from an answer: it is one that may fill a hole
 )
 
-// op is one operation of a partition, without the values it wrote or read. There are as many as a history has lines, half of them: it
-// is 64 bytes long and is to stay so.
-type op struct {
-	// call and ret order operations: the sequence numbers of its events.
-	call int64
-	// callTime is in nanoseconds.
-	callTime int64
-	process  int64
-	// offset is where a produce's first value is, or none; the answer of an end; what a fetch asked for.
-	offset int64
-	hw     int64
-	// span is how far behind the call's number that of the return is, or endless.
-	span uint32
-	// took is in microseconds, which is enough for people.
-	took uint32
-	// node is who answered; of a produce, for which nobody is named, the acks that it asked for.
-	node int32
-	// first and count are a produce's values, or a fetch's records in partition.seen.
-	first, count int32
-	kind         history.OpType
-	out          outcome
-	bad          malformed
-	final        bool
-}
-
-// endless is the span of an operation without an answer.
-const endless = math.MaxUint32
-
-// ret is the sequence number of the return, or never.
-func (o *op) ret() int64 {
-	if o.span == endless {
-		return never
-	}
-	return o.call + int64(o.span)
-}
-
-func (o *op) retTime() int64 { return o.callTime + int64(o.took)*1000 }
-
-func (o *op) acks() int8 { return int8(o.node) }
-
-// assigned says that a produce is where it is only because it may fill a hole.
-func (o *op) assigned() bool { return o.bad == guessed }
-
-// proves is the log length that the operation proves at its return (atLeast of the specification).
-func (o *op) proves() int64 {
-	switch {
-	case o.out != happened:
-		return 0
-	case o.kind == history.Produce:
-		return o.offset + int64(o.count)
-	case o.kind == history.End:
-		return o.offset
-	}
-	if o.count > 0 {
-		return max(o.hw, o.offset+int64(o.count))
-	}
-	return o.hw
-}
-
-// allows is the log length that the operation allows at its call (atMost) and the level that is broken if the log was longer.
-func (o *op) allows() (int64, Level) {
-	switch {
-	case o.kind == history.Produce:
-		if o.out == failed || o.offset == none {
-			return math.MaxInt64, Broken
-		}
-		return o.offset, CommittedLog
-	case o.out != happened:
-		return math.MaxInt64, Broken
-	case o.kind == history.End && o.final:
-		return o.offset, CommittedLog
-	case o.kind == history.End:
-		return o.offset, MonotonicEnd
-	case o.final:
-		return o.hw, CommittedLog
-	}
-	return o.hw, Linearizable
-}
-
 // value is one value of the partition and where it was seen.
 type value struct {
 	// op produced it; none: nobody did.
@@ -132,14 +53,6 @@ func (p *partition) pos(v int32) int32 { return v - p.ops.at(p.values.at(v).op).
 // text is the value itself.
 func (p *partition) text(v int32) string { return p.arena.get(p.values.at(v).text) }
 
-// records appends the values of a fetch's records.
-func (p *partition) records(o *op, to []int32) []int32 {
-	for i := range o.count {
-		to = append(to, *p.seen.at(o.first + i))
-	}
-	return to
-}
-
 // move is a claim of a value at another offset than its first.
 type move struct {
 	value  int32
@@ -150,14 +63,15 @@ type move struct {
 
 // partition is everything that one partition's operations say, in a form that grows with operations and not with offsets.
 type partition struct {
-	name string
-	ops  column[op]
+	name   string
+	labels *labels
+	ops    column[op]
 	// returned are the operations with an answer, in the order of their returns; ops is in the order of calls.
 	returned column[int32]
 	values   column[value]
 	arena    texts
 	ids      index
-	// seen are the values of all fetched records, one fetch after the other.
+	// seen are the values of fetched records, one fetch after the other, where they are not what the slots say.
 	seen  column[int32]
 	slots slots
 	// conflicts are the offsets that were claimed for more than one value, with all of those.
@@ -188,8 +102,8 @@ type offsetOp struct {
 	op     int32
 }
 
-func newPartition(name string) *partition {
-	return &partition{name: name, conflicts: map[int64][]int32{}, moveAt: map[moveKey]int32{},
+func newPartition(name string, l *labels) *partition {
+	return &partition{name: name, labels: l, conflicts: map[int64][]int32{}, moveAt: map[moveKey]int32{},
 		elsewhere: map[int32]bool{}}
 }
 
@@ -197,15 +111,17 @@ func newPartition(name string) *partition {
 func (p *partition) invoke(e *history.Event) (id int32, twice string, unique bool) {
 	q := &e.Op
 	id = p.ops.len()
-	o := op{call: e.Seq, callTime: e.Time, span: endless, process: e.Process, kind: q.Type, final: q.Final, node: q.Node, offset: none}
+	o := op{called: uint32(e.Seq), callTime: e.Time, returned: unanswered, process: p.labels.narrow(e.Process), what: uint8(q.Type), offset: none,
+		node: unknownNode}
+	o.setFinal(q.Final)
 	switch q.Type {
 	case history.Produce:
-		o.first, o.count, o.node = p.values.len(), int32(len(q.Values)), int32(q.Acks)
+		o.first, o.count, o.node = p.values.len(), int32(len(q.Values)), uint16(q.Acks)
 		// Values that were observed before are moved to the end, so that a batch's values are neighbours.
 		for _, text := range q.Values {
-			old, hash, slot := p.find(text)
+			old, at := p.find(text)
 			if old == none {
-				p.addValue(text, id, hash, slot)
+				p.addValue(text, id, at)
 				continue
 			}
 			if p.values.at(old).op != none {
@@ -214,7 +130,7 @@ func (p *partition) invoke(e *history.Event) (id int32, twice string, unique boo
 			v := p.values.push()
 			*v = *p.values.at(old)
 			v.op = id
-			p.ids.put(slot, hash, p.values.len()-1)
+			p.ids.set(at, p.values.len()-1)
 			p.rename(old, p.values.len()-1)
 		}
 	case history.Fetch:
@@ -261,36 +177,39 @@ func (p *partition) rename(old, id int32) {
 	v.text = p.values.at(id).text
 }
 
-// ret adds the answer of an operation.
-func (p *partition) ret(id int32, e *history.Event) {
+// ret adds the answer of an operation, which came from a node.
+func (p *partition) ret(id int32, e *history.Event, node uint16) {
 	o := p.ops.at(id)
 	o.took = uint32(min((e.Time-o.callTime)/1000, math.MaxUint32))
 	switch e.Kind {
 	case history.Fail:
-		o.out, o.span = failed, uint32(e.Seq-o.call)
+		o.setOut(failed)
+		o.returned = uint32(e.Seq)
 		return
 	case history.Info:
-		o.out = unknown
+		o.setOut(unknown)
 		return
 	}
-	if o.kind == history.Produce && e.Op.Offset == history.Unknown {
+	if o.kind() == history.Produce && e.Op.Offset == history.Unknown {
 		// An answer without an offset (acks=0, a duplicate sequence) says nothing of where the record is, or whether.
-		o.out = unknown
+		o.setOut(unknown)
 		return
 	}
-	o.out, o.span = happened, uint32(e.Seq-o.call)
-	o.final = o.final || e.Op.Final
+	o.setOut(happened)
+	o.returned = uint32(e.Seq)
+	o.setFinal(o.final() || e.Op.Final)
 	*p.returned.push() = id
-	switch o.kind {
+	switch o.kind() {
 	case history.Produce:
 		o.offset = e.Op.Offset
 		for i := range o.count {
 			p.claimAcked(o.first+i, o.offset+int64(i), id)
 		}
 	case history.End:
-		o.offset, o.node = e.Op.Offset, e.Op.Node
+		o.offset, o.node = e.Op.Offset, node
 	case history.Fetch:
-		o.hw, o.node = e.Op.HighWatermark, e.Op.Node
+		o.node = node
+		p.setHW(o, e.Op.HighWatermark)
 		p.fetched(id, e.Op.Records)
 	}
 }
@@ -301,18 +220,18 @@ func (p *partition) settle() {
 	p.lastFinal = none
 	lastCall := int64(0)
 	for _, id := range p.finals {
-		lastCall = max(lastCall, p.ops.at(id).call)
+		lastCall = max(lastCall, p.ops.at(id).call())
 	}
 	// Of the final reads that no other follows, the one that saw most is the end.
 	for _, id := range p.finals {
-		if o := p.ops.at(id); o.ret() >= lastCall && (p.lastFinal == none || o.hw > p.ops.at(p.lastFinal).hw) {
+		if o := p.ops.at(id); o.ret() >= lastCall && (p.lastFinal == none || p.hw(o) > p.hw(p.ops.at(p.lastFinal))) {
 			p.lastFinal = id
 		}
 	}
 	if p.lastFinal == none {
 		return
 	}
-	p.end, p.ended = p.ops.at(p.lastFinal).hw, true
+	p.end, p.ended = p.hw(p.ops.at(p.lastFinal)), true
 	if p.settled == nil || p.settled.OK {
 		return
 	}
@@ -324,7 +243,7 @@ func (p *partition) settle() {
 // demote makes ordinary reads of the final ones.
 func (p *partition) demote() {
 	for i := range p.ops.len() {
-		p.ops.at(i).final = false
+		p.ops.at(i).setFinal(false)
 	}
 	merge := func(read, final *int32) {
 		if *final != none && (*read == none || p.ops.at(*final).ret() < p.ops.at(*read).ret()) {

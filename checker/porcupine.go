@@ -147,7 +147,7 @@ type judged struct {
 func (p *partition) feed(level Level, pending bool) []porcupine.Operation {
 	end := int64(0)
 	for i := range p.ops.len() {
-		end = max(end, p.ops.at(i).call)
+		end = max(end, p.ops.at(i).call())
 		if p.ops.at(i).ret() != never {
 			end = max(end, p.ops.at(i).ret())
 		}
@@ -155,34 +155,34 @@ func (p *partition) feed(level Level, pending bool) []porcupine.Operation {
 	var fed []porcupine.Operation
 	for i := range p.ops.len() {
 		o := p.ops.at(i)
-		r := &request{kind: o.kind, at: o.offset, hw: o.hw, bad: o.bad == notDense}
+		r := &request{kind: o.kind(), at: o.offset, hw: p.hw(o), bad: o.bad() == notDense}
 		ret := o.ret()
 		switch {
-		case o.kind == history.Produce && o.out == failed:
+		case o.kind() == history.Produce && o.out() == failed:
 			continue
-		case o.kind == history.Produce:
+		case o.kind() == history.Produce:
 			for v := o.first; v < o.first+o.count; v++ {
 				r.values = append(r.values, v)
 			}
-			if o.out != happened {
+			if o.out() != happened {
 				switch seen := p.firstSeen(o); {
 				case seen != never:
 					// Seen before its call it is a phantom: then it happens at its call, and the observer has no place.
-					ret = max(seen, o.call)
+					ret = max(seen, o.call())
 				case !pending:
 					continue
 				default:
 					r.at, ret = none, end+1
 				}
 			}
-		case o.out != happened:
+		case o.out() != happened:
 			continue
-		case o.kind == history.Fetch:
+		case o.kind() == history.Fetch:
 			r.values = p.records(o, nil)
 		}
-		_, breaks := o.allows()
+		_, breaks := p.allows(o)
 		r.exact = breaks <= level
-		fed = append(fed, porcupine.Operation{ClientId: int(o.process), Input: r, Call: o.call, Return: ret})
+		fed = append(fed, porcupine.Operation{ClientId: int(p.processOf(o)), Input: r, Call: o.call(), Return: ret})
 	}
 	return fed
 }

@@ -32,11 +32,11 @@ func (p *partition) resolve() resolved {
 	for i := range p.ops.len() {
 		o := p.ops.at(i)
 		switch {
-		case o.kind == history.Produce && (o.out == open || o.out == unknown):
+		case o.kind() == history.Produce && (o.out() == open || o.out() == unknown):
 			if !p.locate(int32(i)) {
 				r.torn = append(r.torn, int32(i))
 			}
-		case o.kind == history.Fetch && o.bad != wellFormed:
+		case o.kind() == history.Fetch && o.bad() != wellFormed:
 			r.malformed = append(r.malformed, int32(i))
 		}
 	}
@@ -60,7 +60,7 @@ func (p *partition) phantom(v int32) bool {
 	if val.seenBy == none {
 		return false
 	}
-	return val.op == none || p.ops.at(val.op).out == failed || p.ops.at(val.seenBy).ret() < p.ops.at(val.op).call
+	return val.op == none || p.ops.at(val.op).out() == failed || p.ops.at(val.seenBy).ret() < p.ops.at(val.op).call()
 }
 
 // locate finds out from its seen values where a produce of unknown outcome is, if it was seen, and claims the places of the others. It
@@ -100,7 +100,7 @@ func (p *partition) fill(end, missing int64) (hole int64, limit bool) {
 	capacity, single := int64(0), true
 	for i := range p.ops.len() {
 		o := p.ops.at(i)
-		if o.kind == history.Produce && (o.out == open || o.out == unknown) && o.offset == none && !p.seenAny(o) {
+		if o.kind() == history.Produce && (o.out() == open || o.out() == unknown) && o.offset == none && !p.seenAny(o) {
 			spares = append(spares, int32(i))
 			capacity += int64(o.count)
 			single = single && o.count == 1
@@ -136,7 +136,8 @@ func (p *partition) seenAny(o *op) bool {
 
 func (p *partition) assign(id int32, offset int64) {
 	o := p.ops.at(id)
-	o.offset, o.bad = offset, guessed
+	o.offset = offset
+	o.setBad(guessed)
 	for i := range o.count {
 		p.values.at(o.first + i).offset = offset + int64(i)
 		p.claim(o.first+i, offset+int64(i))
@@ -182,10 +183,10 @@ func (t *tiling) run(spares []int32, holes []int64) (hole int64, limit bool) {
 	t.holes = holes
 	for _, r := range t.p.returned.all() {
 		o := t.p.ops.at(r)
-		if n := o.proves(); len(t.deadlines) == 0 || n > t.deadlines[len(t.deadlines)-1].proved {
+		if n := t.p.proves(o); len(t.deadlines) == 0 || n > t.deadlines[len(t.deadlines)-1].proved {
 			t.deadlines = append(t.deadlines, deadline{n, o.ret()})
 		}
-		if end, breaks := o.allows(); o.kind != history.Produce && breaks == CommittedLog {
+		if end, breaks := t.p.allows(o); o.kind() != history.Produce && breaks == CommittedLog {
 			t.exact = append(t.exact, end)
 		}
 	}
@@ -215,7 +216,7 @@ func (t *tiling) place(i int) bool {
 			return false
 		}
 		rest := t.spares[n]
-		if len(rest) == 0 || t.p.ops.at(rest[0]).call > by || !t.fits(at, int64(n)) {
+		if len(rest) == 0 || t.p.ops.at(rest[0]).call() > by || !t.fits(at, int64(n)) {
 			continue
 		}
 		t.spares[n] = rest[1:]

@@ -61,7 +61,7 @@ func (s *Slice) Draw(w io.Writer) error {
 	_, info := porcupine.CheckOperationsVerbose(m, s.cut.feed(), sliceTimeout)
 	var notes []porcupine.Annotation
 	for _, o := range s.cut.ops {
-		if slices.Contains(s.Core, o.call) && o.out != failed {
+		if slices.Contains(s.Core, o.seq) && o.out != failed {
 			notes = append(notes, porcupine.Annotation{Tag: fmt.Sprintf("contradiction %d", len(notes)+1), Start: o.call, End: s.cut.end(o),
 				Description: o.text, Details: s.Finding, BackgroundColor: "#f4c7c3"})
 		}
@@ -119,7 +119,9 @@ type sliced struct {
 	exact     bool
 	gaps      bool
 	call, ret int64
-	text      string
+	// seq is the history's number of the call.
+	seq  int64
+	text string
 }
 
 // cut makes the slice of these operations. Of the partition it uses what operations said, which of them produced a value and, for holes, which
@@ -134,29 +136,29 @@ func (p *partition) cut(ids []int32, level Level, closed []int64) *cutting {
 	lanes := map[int64]int{}
 	for _, id := range ids {
 		o := p.ops.at(id)
-		_, breaks := o.allows()
-		s := sliced{id: id, kind: o.kind, out: o.out, at: o.offset, hw: o.hw, exact: breaks <= level, gaps: o.bad == notDense, call: o.call, ret: o.ret(),
-			text: p.witness(id).Operation}
-		if _, ok := lanes[o.process]; !ok {
-			lanes[o.process] = len(lanes)
+		_, breaks := p.allows(o)
+		s := sliced{id: id, kind: o.kind(), out: o.out(), at: o.offset, hw: p.hw(o), exact: breaks <= level, gaps: o.bad() == notDense, call: o.call(), ret: o.ret(),
+			seq: p.callSeq(o), text: p.witness(id).Operation}
+		if _, ok := lanes[p.processOf(o)]; !ok {
+			lanes[p.processOf(o)] = len(lanes)
 		}
-		s.lane = lanes[o.process]
+		s.lane = lanes[p.processOf(o)]
 		switch {
-		case o.kind == history.Produce:
-			if o.out != happened {
+		case o.kind() == history.Produce:
+			if o.out() != happened {
 				s.at = none
 			}
 			for v := o.first; v < o.first+o.count; v++ {
 				s.values = append(s.values, v)
-				if o.out == failed {
+				if o.out() == failed {
 					c.unmade[v] = true
 				} else {
 					c.made[v] = true
 				}
 			}
-		case o.out != happened:
+		case o.out() != happened:
 			continue
-		case o.kind == history.Fetch:
+		case o.kind() == history.Fetch:
 			s.values = p.records(o, nil)
 			for _, v := range s.values {
 				if p.values.at(v).op == none {
@@ -409,7 +411,7 @@ func (p *partition) slice(ctx context.Context, c *clue, level Level) (*Slice, Ou
 	}
 	s := &Slice{Partition: p.name, Level: level, Holes: closed, Porcupine: Illegal}
 	for _, id := range core {
-		s.Core = append(s.Core, p.ops.at(id).call)
+		s.Core = append(s.Core, p.callSeq(p.ops.at(id)))
 	}
 	shown := p.context(c, core)
 	s.cut = p.cut(shown, level, closed)
@@ -488,7 +490,7 @@ func (p *partition) around(c *clue) []int32 {
 // witnessed adds to produces of unknown outcome who saw them: without that nobody knows where they are.
 func (p *partition) witnessed(ids []int32) []int32 {
 	for _, id := range slices.Clone(ids) {
-		if id == none || p.ops.at(id).kind != history.Produce || p.ops.at(id).out == happened {
+		if id == none || p.ops.at(id).kind() != history.Produce || p.ops.at(id).out() == happened {
 			continue
 		}
 		o := p.ops.at(id)
@@ -545,7 +547,7 @@ func (p *partition) reach(c *clue) int64 {
 func (p *partition) hasty(c *clue) int32 {
 	length := p.reach(c)
 	for _, id := range p.returned.all() {
-		if p.ops.at(id).proves() >= length {
+		if p.proves(p.ops.at(id)) >= length {
 			return id
 		}
 	}
@@ -556,7 +558,7 @@ func (p *partition) hasty(c *clue) int32 {
 func (p *partition) spares(by int64) []int32 {
 	var ids []int32
 	for id := range p.ops.len() {
-		if o := p.ops.at(id); o.kind == history.Produce && (o.out == open || o.out == unknown) && o.call <= by && !p.seenAny(o) {
+		if o := p.ops.at(id); o.kind() == history.Produce && (o.out() == open || o.out() == unknown) && o.call() <= by && !p.seenAny(o) {
 			if ids = append(ids, int32(id)); len(ids) > maxSlice {
 				break
 			}
@@ -567,7 +569,7 @@ func (p *partition) spares(by int64) []int32 {
 
 // closed are the offsets up to a hole that nobody is known to have filled.
 func (p *partition) closed(c *clue) []int64 {
-	if c.anomaly != Hole || len(c.ops) == 0 || p.ops.at(c.ops[0]).bad == emptyBelowHW {
+	if c.anomaly != Hole || len(c.ops) == 0 || p.ops.at(c.ops[0]).bad() == emptyBelowHW {
 		return nil
 	}
 	var holes []int64

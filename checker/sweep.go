@@ -44,17 +44,17 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 	next := int32(0)
 	for id := range p.ops.len() {
 		o := p.ops.at(id)
-		for ; next < p.returned.len() && p.ops.at(*p.returned.at(next)).ret() < o.call; next++ {
+		for ; next < p.returned.len() && p.ops.at(*p.returned.at(next)).ret() < o.call(); next++ {
 			r := *p.returned.at(next)
-			n := p.ops.at(r).proves()
+			n := p.proves(p.ops.at(r))
 			if n > s.proved {
 				s.proved, prover = n, r
 			}
-			if p.ops.at(r).kind == history.Produce && n > ackedTo && survives(r) {
+			if p.ops.at(r).kind() == history.Produce && n > ackedTo && survives(r) {
 				ackedTo, acker = n, r
 			}
 		}
-		allowed, breaks := o.allows()
+		allowed, breaks := p.allows(o)
 		if s.proved > allowed {
 			a := acker
 			if ackedTo-1 <= allowed {
@@ -63,7 +63,7 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 			}
 			s.late = append(s.late, late{int32(id), prover, s.proved, a, breaks})
 		}
-		if allowed != math.MaxInt64 && o.kind != history.Produce && p.withinBatch(allowed) {
+		if allowed != math.MaxInt64 && o.kind() != history.Produce && p.withinBatch(allowed) {
 			s.torn = append(s.torn, tornEnd{int32(id), breaks})
 		}
 	}
@@ -75,7 +75,7 @@ func (p *partition) sweep(survives func(op int32) bool) swept {
 func (p *partition) longest() int64 {
 	n := int64(0)
 	for _, r := range p.returned.all() {
-		n = max(n, p.ops.at(r).proves())
+		n = max(n, p.proves(p.ops.at(r)))
 	}
 	return n
 }

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"unsafe"
 
 	"tidemark/checker/history"
@@ -57,68 +56,16 @@ func (t *texts) get(r textRef) string {
 	return unsafe.String(&b[w], int(n))
 }
 
-// index finds values by their texts: an open hash table whose entries are a number plus one, zero being empty, and above it 32 bits of the
-// text's hash, which spare most looks at texts and all when the table grows. That two texts are the same is never concluded from their hashes.
-type index struct {
-	table []uint64
-	n     int
-}
-
-// seed makes hashes differ from run to run; nothing is ever done in the order of the table.
-var seed = maphash.MakeSeed()
-
-const hashBits = 0xffffffff << 32
-
-func (x *index) put(slot int, hash uint64, v int32) { x.table[slot] = hash&hashBits | uint64(v+1) }
-
-// find returns the value with a text, or none, the text's hash, and its place in the table, or the one that it would have.
-func (p *partition) find(text string) (v int32, hash uint64, slot int) {
-	x := &p.ids
-	if 4*x.n >= 3*len(x.table) {
-		x.grow()
-	}
-	hash = maphash.String(seed, text)
-	for slot = x.home(hash); x.table[slot] != 0; slot = x.next(slot) {
-		if x.table[slot]&hashBits == hash&hashBits {
-			if v := int32(uint32(x.table[slot])) - 1; p.text(v) == text {
-				return v, hash, slot
-			}
-		}
-	}
-	return none, hash, slot
-}
-
-// home is where an entry is looked for first. The table's size is a power of two.
-func (x *index) home(hash uint64) int { return int(hash>>32) & (len(x.table) - 1) }
-
-func (x *index) next(slot int) int { return (slot + 1) & (len(x.table) - 1) }
-
-func (x *index) grow() {
-	old := x.table
-	x.table = make([]uint64, max(64, 2*len(old)))
-	for _, entry := range old {
-		if entry == 0 {
-			continue
-		}
-		slot := x.home(entry)
-		for x.table[slot] != 0 {
-			slot = x.next(slot)
-		}
-		x.table[slot] = entry
-	}
-}
-
 // nobodys is a value that nobody produced and nobody saw.
 var nobodys = value{op: none, epoch: history.Unknown, offset: none, seenBy: none, read: none, final: none}
 
 // addValue adds a value at its place in the index.
-func (p *partition) addValue(text string, op int32, hash uint64, slot int) int32 {
+func (p *partition) addValue(text string, op int32, at place) int32 {
 	v := p.values.push()
 	*v = nobodys
 	v.op, v.text = op, p.arena.add(text)
 	id := p.values.len() - 1
-	p.ids.put(slot, hash, id)
-	p.ids.n++
+	p.ids.add(at, id)
 	return id
 }
 
@@ -128,9 +75,9 @@ func (p *partition) valueOf(r *history.Record) int32 {
 	if v := p.slots.get(r.Offset); v != none && p.text(v) == r.Value {
 		return v
 	}
-	v, hash, slot := p.find(r.Value)
+	v, at := p.find(r.Value)
 	if v == none {
-		v = p.addValue(r.Value, none, hash, slot)
+		v = p.addValue(r.Value, none, at)
 	}
 	return v
 }

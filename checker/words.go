@@ -44,7 +44,7 @@ func (t *teller) story(c *clue, short bool) string {
 		if c.lost == none {
 			o := p.ops.at(c.ops[0])
 			return fmt.Sprintf("%s (%s) was returned to process %d at %s by broker %d in an answer whose high watermark was %d", at, text,
-				o.process, seconds(o.retTime()), o.node, o.hw)
+				p.processOf(o), seconds(o.retTime()), p.nodeOf(o), p.hw(o))
 		}
 		return t.lossStory(c, short)
 	case RereadDiffers:
@@ -60,17 +60,17 @@ func (t *teller) story(c *clue, short bool) string {
 		o := p.ops.at(c.ops[0])
 		if c.within {
 			return fmt.Sprintf("the log of %s was said to end at %d, within the batch %s that process %d produced at once at %s", p.name, c.offset,
-				p.texts(o.first, o.count), o.process, seconds(o.callTime))
+				p.texts(o.first, o.count), p.processOf(o), seconds(o.callTime))
 		}
-		return fmt.Sprintf("the batch %s that process %d produced at once at %s is not whole in %s: %s", p.texts(o.first, o.count), o.process,
+		return fmt.Sprintf("the batch %s that process %d produced at once at %s is not whole in %s: %s", p.texts(o.first, o.count), p.processOf(o),
 			seconds(o.callTime), p.name, t.parts(o))
 	case NonmonotonicFetch:
 		o := p.ops.at(c.ops[0])
-		return fmt.Sprintf("process %d asked %s for records from %d on and at %s got some that are not consecutive from there: %s", o.process, p.name,
+		return fmt.Sprintf("process %d asked %s for records from %d on and at %s got some that are not consecutive from there: %s", p.processOf(o), p.name,
 			o.offset, seconds(o.retTime()), p.witness(c.ops[0]).Operation)
 	case EpochRegression:
 		o := p.ops.at(c.ops[0])
-		return fmt.Sprintf("in the answer that process %d got at %s the record at %s has a lower leader epoch than the one before it", o.process,
+		return fmt.Sprintf("in the answer that process %d got at %s the record at %s has a lower leader epoch than the one before it", p.processOf(o),
 			seconds(o.retTime()), at)
 	case Hole:
 		return t.holeStory(c)
@@ -84,10 +84,10 @@ func (t *teller) story(c *clue, short bool) string {
 func (t *teller) claimed(v int32, offset int64) string {
 	p := t.p
 	if r := p.readAt(v, offset); r != none {
-		return fmt.Sprintf(" (read by process %d at %s)", p.ops.at(r).process, seconds(p.ops.at(r).retTime()))
+		return fmt.Sprintf(" (read by process %d at %s)", p.processOf(p.ops.at(r)), seconds(p.ops.at(r).retTime()))
 	}
 	if a := p.acked(v); a != none && p.ops.at(a).offset+int64(p.pos(v)) == offset {
-		return fmt.Sprintf(" (acked to process %d at %s)", p.ops.at(a).process, seconds(p.ops.at(a).retTime()))
+		return fmt.Sprintf(" (acked to process %d at %s)", p.processOf(p.ops.at(a)), seconds(p.ops.at(a).retTime()))
 	}
 	return ""
 }
@@ -96,14 +96,14 @@ func (t *teller) claimed(v int32, offset int64) string {
 func (t *teller) produced(v int32) string {
 	p := t.p
 	if a := p.acked(v); a != none {
-		s := fmt.Sprintf("was acked to process %d at %s", p.ops.at(a).process, seconds(p.ops.at(a).retTime()))
+		s := fmt.Sprintf("was acked to process %d at %s", p.processOf(p.ops.at(a)), seconds(p.ops.at(a).retTime()))
 		if isr := t.ackISR(v); isr != "" {
 			s += " (ISR " + isr + ")"
 		}
 		return s
 	}
 	if id := p.values.at(v).op; id != none {
-		return fmt.Sprintf("was produced by process %d at %s without a known outcome", p.ops.at(id).process, seconds(p.ops.at(id).callTime))
+		return fmt.Sprintf("was produced by process %d at %s without a known outcome", p.processOf(p.ops.at(id)), seconds(p.ops.at(id).callTime))
 	}
 	return "was produced by nobody"
 }
@@ -174,30 +174,30 @@ func (t *teller) phantomStory(c *clue) string {
 	p, v := t.p, c.values[0]
 	val := p.values.at(v)
 	by := p.ops.at(val.seenBy)
-	s := fmt.Sprintf("%s was read at offset %d of %s by process %d at %s", p.text(v), val.offset, p.name, by.process, seconds(by.retTime()))
+	s := fmt.Sprintf("%s was read at offset %d of %s by process %d at %s", p.text(v), val.offset, p.name, p.processOf(by), seconds(by.retTime()))
 	switch {
 	case val.op == none:
 		return s + ", and nobody produced it"
-	case p.ops.at(val.op).out == failed:
-		return fmt.Sprintf("%s, and its produce by process %d had certainly failed at %s", s, p.ops.at(val.op).process, seconds(p.ops.at(val.op).retTime()))
+	case p.ops.at(val.op).out() == failed:
+		return fmt.Sprintf("%s, and its produce by process %d had certainly failed at %s", s, p.processOf(p.ops.at(val.op)), seconds(p.ops.at(val.op).retTime()))
 	}
-	return fmt.Sprintf("%s, before process %d called its produce at %s", s, p.ops.at(val.op).process, seconds(p.ops.at(val.op).callTime))
+	return fmt.Sprintf("%s, before process %d called its produce at %s", s, p.processOf(p.ops.at(val.op)), seconds(p.ops.at(val.op).callTime))
 }
 
 func (t *teller) inversionStory(c *clue) string {
 	p := t.p
 	o := p.ops.at(c.ops[len(c.ops)-1])
 	first := p.ops.at(c.ops[0])
-	s := fmt.Sprintf("%s was produced to %s by process %d at %s and got offset %d, ", p.texts(o.first, o.count), p.name, o.process,
+	s := fmt.Sprintf("%s was produced to %s by process %d at %s and got offset %d, ", p.texts(o.first, o.count), p.name, p.processOf(o),
 		seconds(o.callTime), o.offset)
 	if len(c.ops) == 1 {
 		return s + "below an end that had been proved before"
 	}
-	if first.kind == history.Produce {
+	if first.kind() == history.Produce {
 		return s + fmt.Sprintf("below offset %d of %s, which had been acked to process %d before, at %s", first.offset+int64(first.count)-1,
-			p.text(first.first+first.count-1), first.process, seconds(first.retTime()))
+			p.text(first.first+first.count-1), p.processOf(first), seconds(first.retTime()))
 	}
-	return s + fmt.Sprintf("although process %d had seen a log of %d records before, at %s", first.process, first.proves(), seconds(first.retTime()))
+	return s + fmt.Sprintf("although process %d had seen a log of %d records before, at %s", p.processOf(first), p.proves(first), seconds(first.retTime()))
 }
 
 func (t *teller) parts(o *op) string {
@@ -227,11 +227,11 @@ func (t *teller) holeStory(c *clue) string {
 		return fmt.Sprintf("offset %d of %s has no value that anybody can have produced", c.offset, p.name)
 	}
 	o := p.ops.at(c.ops[0])
-	if o.kind == history.Fetch && o.bad == emptyBelowHW {
+	if o.kind() == history.Fetch && o.bad() == emptyBelowHW {
 		return fmt.Sprintf("process %d asked broker %d for offset %d of %s and at %s got nothing, in an answer whose high watermark was %d",
-			o.process, o.node, c.offset, p.name, seconds(o.retTime()), o.hw)
+			p.processOf(o), p.nodeOf(o), c.offset, p.name, seconds(o.retTime()), p.hw(o))
 	}
-	return fmt.Sprintf("process %d saw a log of %d records in %s at %s, but nobody can have produced the one at offset %d", o.process, o.proves(),
+	return fmt.Sprintf("process %d saw a log of %d records in %s at %s, but nobody can have produced the one at offset %d", p.processOf(o), p.proves(o),
 		p.name, seconds(o.retTime()), c.offset)
 }
 
@@ -240,15 +240,15 @@ func (t *teller) regressionStory(c *clue, short bool) string {
 	// The two operations in order of their calls: who proved the end, and who was told less. They may overlap no more than a call.
 	prover, late := p.ops.at(c.ops[0]), p.ops.at(c.ops[len(c.ops)-1])
 	what := "was told an end of"
-	if late.final {
+	if late.final() {
 		what = "found at the end of the run a log of"
 	}
-	s := fmt.Sprintf("process %d %s %d for %s at %s, after an end of %d had been proved to process %d at %s", late.process, what, c.offset,
-		p.name, seconds(late.retTime()), c.proved, prover.process, seconds(prover.retTime()))
-	if late.node != history.Unknown && !late.final {
-		s += fmt.Sprintf(" (broker %d answered)", late.node)
+	s := fmt.Sprintf("process %d %s %d for %s at %s, after an end of %d had been proved to process %d at %s", p.processOf(late), what, c.offset,
+		p.name, seconds(late.retTime()), c.proved, p.processOf(prover), seconds(prover.retTime()))
+	if p.nodeOf(late) != history.Unknown && !late.final() {
+		s += fmt.Sprintf(" (broker %d answered)", p.nodeOf(late))
 	}
-	if !short && late.final {
+	if !short && late.final() {
 		if did := t.cuts(c.offset, history.Unknown); did != "" {
 			s += "; " + did
 		}
