@@ -118,6 +118,9 @@ func Check(ctx context.Context, src Source, o Options) (*Result, error) {
 		Protocol: contract.Protocol, CrashBudget: contract.CrashBudget, Bar: bar}}
 	var disagreement error
 	for _, p := range in.sorted() {
+		if o.Progress != nil {
+			o.Progress(Progress{Events: int64(in.place), Partition: p.name, Operations: int(p.ops.len())})
+		}
 		err := j.partition(ctx, p)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

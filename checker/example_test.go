@@ -50,8 +50,8 @@ func Example() {
 	//
 	// lost-acked m0: offset 0 of orders-0 (m0) was acked to process 1 at 0.003 s; the final log ends at 0.
 	//
-	// partition  operations  end  level      porcupine
-	// orders-0   2           0    agreement  Illegal
+	// partition  operations  end  level      porcupine  certificate
+	// orders-0   2           0    agreement  Illegal    order replayed, 1 slice
 	// contract: bar committed log, acks=all, min.insync.replicas=2, unclean.leader.election.enable=false, crash budget isr
 	// evidence: 1 acked produces, 0 reads, 1 final reads, 0 of unknown outcome, 0 failed, 0 leader changes, 0 truncations
 	// exit code 1

@@ -148,7 +148,7 @@ const (
 	told = 1 << 18
 )
 
-func take(ctx context.Context, src Source, progress func(events int64)) (*intake, error) {
+func take(ctx context.Context, src Source, progress func(Progress)) (*intake, error) {
 	in := &intake{header: src.Header(), partitions: map[string]*partition{},
 		nodes: map[string]*nodeIndex{}}
 	var e history.Event
@@ -164,7 +164,7 @@ func take(ctx context.Context, src Source, progress func(events int64)) (*intake
 			return nil, context.Cause(ctx)
 		}
 		if progress != nil && n > 0 && n%told == 0 {
-			progress(int64(n))
+			progress(Progress{Events: int64(n)})
 		}
 		err := next(&e)
 		if errors.Is(err, io.EOF) {

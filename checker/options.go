@@ -21,8 +21,8 @@ type Options struct {
 	// Uncertified leaves out the certificates: the replay of the order that explains what holds, and the slices that show what does not. It
 	// saves a fifth of the time and is for measuring.
 	Uncertified bool
-	// Progress, if not nil, is called from time to time while events are taken in, with how many there were.
-	Progress func(events int64)
+	// Progress, if not nil, is called from time to time while events are taken in, and before each partition is decided.
+	Progress func(Progress)
 }
 
 // Enough are thresholds: a run with fewer of something is inconclusive. At least one acknowledged produce and one read, be it a final
@@ -101,4 +101,13 @@ func effectiveMinISR(c history.Contract, topics []history.Topic, partition strin
 		}
 	}
 	return c.MinISR
+}
+
+// Progress says how far a check has come.
+type Progress struct {
+	// Events is how many were taken in.
+	Events int64
+	// Partition is the one that is being decided, with its number of operations; "" while events are taken in.
+	Partition  string
+	Operations int
 }

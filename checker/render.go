@@ -116,7 +116,7 @@ func (r *Result) writeFindings(b *strings.Builder) {
 
 func (r *Result) writePartitions(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "partition\toperations\tend\tlevel\tporcupine")
+	fmt.Fprintln(t, "partition\toperations\tend\tlevel\tporcupine\tcertificate")
 	for _, p := range r.Partitions {
 		end := "not read"
 		if p.End >= 0 {
@@ -126,7 +126,7 @@ func (r *Result) writePartitions(b *strings.Builder) {
 		if p.PorcupineWhy != "" {
 			heard += " (" + p.PorcupineWhy + ")"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", p.Name, p.Operations, end, p.Level, heard)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", p.Name, p.Operations, end, p.Level, heard, r.certificate(&p))
 	}
 	// A strings.Builder never fails.
 	_ = t.Flush()
@@ -137,6 +137,31 @@ func (r *Result) writePartitions(b *strings.Builder) {
 		fmt.Fprintf(b, ", protocol %s", c.Protocol)
 	}
 	b.WriteByte('\n')
+}
+
+// certificate says who else confirmed what was decided of a partition.
+func (r *Result) certificate(p *Partition) string {
+	var by []string
+	if p.Replayed {
+		by = append(by, "order replayed")
+	}
+	cut := 0
+	for i := range r.Slices {
+		if r.Slices[i].Partition == p.Name {
+			cut++
+		}
+	}
+	switch cut {
+	case 0:
+	case 1:
+		by = append(by, "1 slice")
+	default:
+		by = append(by, fmt.Sprintf("%d slices", cut))
+	}
+	if len(by) == 0 {
+		return "-"
+	}
+	return strings.Join(by, ", ")
 }
 
 func (r *Result) writeEvidence(b *strings.Builder) {

@@ -116,11 +116,16 @@ func showReading(w io.Writer, o *checker.Options) (done func()) {
 	}
 	shown := false
 	began := time.Now()
-	o.Progress = func(events int64) {
-		if since := time.Since(began); since > time.Second {
-			shown = true
-			fmt.Fprintf(f, "\r%d million events read, %.1f million/s ", events/1e6, float64(events)/1e6/since.Seconds())
+	o.Progress = func(p checker.Progress) {
+		switch since := time.Since(began); {
+		case since < time.Second:
+			return
+		case p.Partition == "":
+			fmt.Fprintf(f, "\r\x1b[K%d million events read, %.1f million/s", p.Events/1e6, float64(p.Events)/1e6/since.Seconds())
+		default:
+			fmt.Fprintf(f, "\r\x1b[Kdeciding %s, %d operations", p.Partition, p.Operations)
 		}
+		shown = true
 	}
 	return func() {
 		if shown {
