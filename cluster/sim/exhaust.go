@@ -268,7 +268,7 @@ func (x *exhaustion) tidy(r reached) {
 			_ = r.w.own(i).disk.Flush(p) // a disk in memory has no errors
 		}
 		if int(r.crashes) == x.s.Crashes && n.up && n.log.HighWatermark() != 0 {
-			_ = r.w.own(i).disk.Checkpoint(map[replica.Partition]int64{p: 0})
+			r.w.own(i).disk.CheckpointOne(p, 0)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 
 	"tidemark/nemesis/schedule"
@@ -52,7 +51,7 @@ func (w *World) try(m move) bool {
 	done := false
 	switch m.op {
 	case opProduce:
-		done = n.up && !w.isolated.has(i) && w.look(i).Role == replica.RoleLeader && w.produce(fmt.Sprintf("m%d", len(w.truth.values)), i)
+		done = n.up && !w.isolated.has(i) && w.look(i).Role == replica.RoleLeader && len(w.truth.values) < maxValues && w.produceNext(i)
 	case opFetch:
 		done = n.up && w.reachesLeader(i) && w.fetch(i, "", 0)
 	case opRequest:
@@ -62,7 +61,7 @@ func (w *World) try(m move) bool {
 	case opSend:
 		done = n.up && w.reachesLeader(i) && w.fetch(i, "send", 0)
 	case opDeliver:
-		done = w.hand(w.fetchName(i, int(m.arg)), true)
+		done = w.handOver(waiting{w.c.ids[i], w.c.ids[m.arg], replica.KindFetch, 0}, true)
 	case opLearn:
 		if done = w.canLearn(i); done {
 			w.learn(i)
@@ -116,7 +115,8 @@ func (w *World) try(m move) bool {
 
 func (w *World) checkpoint(i int) bool {
 	n := w.own(i)
-	return n.disk.Checkpoint(map[replica.Partition]int64{w.c.topic.Partition: n.core.HighWatermark()}) == nil
+	n.disk.CheckpointOne(w.c.topic.Partition, n.core.HighWatermark())
+	return true
 }
 
 // reachesLeader says whether a request of the broker to whom it follows arrives.
@@ -163,7 +163,7 @@ func (w *World) step(m move) schedule.Step {
 	at := control.NodeID(w.c.ids[m.at])
 	switch m.op {
 	case opProduce:
-		s.Value = fmt.Sprintf("m%d", len(w.truth.values))
+		s.Value = w.c.values[len(w.truth.values)].name
 		if int(m.at) != w.leader {
 			s.To = at
 		}

@@ -55,22 +55,35 @@ func (w *World) observe(done bool) bool {
 	if w.leader < 0 || w.isolated.has(w.leader) || !w.nodes[w.leader].up {
 		return done
 	}
-	hw := w.nodes[w.leader].core.HighWatermark()
-	if hw == 0 {
+	v := w.look(w.leader)
+	if v.HW == 0 || v.Role != replica.RoleLeader && v.Role != replica.RoleFollower {
 		return done
 	}
-	if role := w.look(w.leader).Role; role != replica.RoleLeader && role != replica.RoleFollower {
+	batches := w.batches(w.leader)
+	if len(batches) == 0 {
 		return done
 	}
-	for _, b := range w.batches(w.leader) {
-		if b.Base >= hw {
+	now := seen{&batches[0], v.HW}
+	if now == w.seen {
+		return done
+	}
+	for _, b := range batches {
+		if b.Base >= v.HW {
 			break
 		}
-		if k := (known{b.Base, string(b.Data)}); !slices.Contains(w.truth.exposed, k) {
-			w.truth.exposed = append(w.truth.exposed, k)
+		if !slices.ContainsFunc(w.truth.exposed, func(k known) bool { return k.offset == b.Base && k.value == string(b.Data) }) {
+			w.truth.exposed = append(w.truth.exposed, known{b.Base, string(b.Data)})
 		}
 	}
+	w.seen = now
 	return done
+}
+
+// seen is a part of a log that was looked at. The list of a log's batches in memory is never overwritten, so that its first
+// element and the offset say all about it.
+type seen struct {
+	first *replica.Batch
+	hw    int64
 }
 
 // Suspicion is what the truth says of a world: what a history would have to show.

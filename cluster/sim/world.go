@@ -46,6 +46,8 @@ type World struct {
 	events uint64 // so many were told
 	said   uint64 // hash of the last exchange
 
+	seen seen // by the last look at what consumers can read
+
 	buf   []replica.Message // stack of what steps gave rise to
 	fates []fate            // of each of buf
 }
@@ -56,6 +58,7 @@ type worldConfig struct {
 	rules   rules.Set
 	topic   controller.Topic
 	ids     []replica.ID // by place
+	values  [maxValues]value
 	manual  []replica.Kind
 	forget  bool // fetches are not delivered by hand: a new one replaces the one before
 }
@@ -74,9 +77,17 @@ type member struct {
 	last    int32 // number of the newest request of its replica
 	learned int64 // version of the newest word that it learnt
 
-	view   *replica.View // nil: not looked at since it moved
 	hashed bool
 	hash   Key
+}
+
+// maxValues bounds the records that search produces into one world.
+const maxValues = 100
+
+// value is a record that search produces. The bytes are never changed.
+type value struct {
+	name string
+	data []byte
 }
 
 // places is a set of brokers by place.
@@ -128,6 +139,10 @@ func NewWorld(c schedule.Cluster, set rules.Set, manual []replica.Kind, count *C
 	}
 	config := &worldConfig{cluster: c, rules: set, manual: manual, forget: !slices.Contains(manual, replica.KindFetch),
 		topic: controller.Topic{Partition: name, MinISR: c.MinISR}}
+	for i := range config.values {
+		v := fmt.Sprintf("m%d", i)
+		config.values[i] = value{v, []byte(v)}
+	}
 	for _, n := range c.Replicas {
 		config.topic.Replicas = append(config.topic.Replicas, replica.ID(n))
 	}
@@ -190,7 +205,7 @@ func (w *World) Clone() *World {
 // own makes a broker's cores and disk the world's own before they are moved.
 func (w *World) own(i int) *member {
 	n := &w.nodes[i]
-	n.view, n.hashed = nil, false
+	n.hashed = false
 	if w.owned.has(i) {
 		return n
 	}
@@ -214,15 +229,8 @@ func (w *World) ownRuler() *controller.Controller {
 	return w.ruler
 }
 
-// look is a broker's view of its replica. It has to be up.
-func (w *World) look(i int) *replica.View {
-	n := &w.nodes[i]
-	if n.view == nil {
-		v := n.core.View()
-		n.view = &v
-	}
-	return n.view
-}
+// look is the state of a broker's replica. It has to be up.
+func (w *World) look(i int) replica.Look { return w.nodes[i].core.Look() }
 
 // batches is what a broker's log holds; if it is down, what its next start will find on its disk.
 func (w *World) batches(i int) []replica.Batch {
@@ -288,7 +296,7 @@ func (w *World) boot(i int) error {
 		return err
 	}
 	n.core, err = replica.Open(replica.Config{Self: id, Partition: w.c.topic.Partition, Rules: w.c.rules, MinISR: w.c.topic.MinISR,
-		FirstNumber: n.started}, n.log)
+		FirstNumber: n.started, Quiet: true}, n.log)
 	n.up = true
 	return err
 }

@@ -110,8 +110,7 @@ func (w *World) one(s schedule.Step, i int) bool {
 	case schedule.Flush:
 		return w.own(i).disk.Flush(w.c.topic.Partition) == nil
 	case schedule.Checkpoint:
-		n := w.own(i)
-		return n.disk.Checkpoint(map[replica.Partition]int64{w.c.topic.Partition: n.core.HighWatermark()}) == nil
+		return w.checkpoint(i)
 	case schedule.Unfence:
 		if w.isolated.has(i) || !w.fenced.has(i) {
 			return false
@@ -123,7 +122,15 @@ func (w *World) one(s schedule.Step, i int) bool {
 }
 
 // produce sends a value to a broker, as a process of its own.
-func (w *World) produce(value string, to int) bool {
+func (w *World) produce(value string, to int) bool { return w.send(value, []byte(value), to) }
+
+// produceNext produces what comes next in a search.
+func (w *World) produceNext(to int) bool {
+	v := w.c.values[len(w.truth.values)]
+	return w.send(v.name, v.data, to)
+}
+
+func (w *World) send(value string, data []byte, to int) bool {
 	if to < 0 || !w.nodes[to].up {
 		return false
 	}
@@ -134,10 +141,13 @@ func (w *World) produce(value string, to int) bool {
 		return true // it is lost on the way, and nobody ever knows
 	}
 	m := replica.Message{From: replica.Client(process), To: w.c.ids[to], Partition: w.c.topic.Partition, Number: 1, Body: &replica.Produce{
-		Acks: replica.AcksAll, Batch: replica.Batch{Count: 1, Producer: replica.NoProducer, Data: []byte(value)}}}
+		Acks: replica.AcksAll, Batch: replica.Batch{Count: 1, Producer: replica.NoProducer, Data: data}}}
 	w.pop(w.give(to, m))
 	return true
 }
+
+// pollAll is the poll that takes all it is given. Nobody changes it.
+var pollAll replica.Poll
 
 // fetch is one exchange of a follower with its leader, or a part of one.
 func (w *World) fetch(i int, mode string, limit int32) bool {
@@ -158,7 +168,11 @@ func (w *World) fetch(i int, mode string, limit int32) bool {
 	if v.Role != replica.RoleFollower || v.Leader == replica.None || v.Truncating {
 		return false
 	}
-	from := w.self(i, &replica.Poll{MaxRecords: limit})
+	poll := &pollAll
+	if limit != 0 {
+		poll = &replica.Poll{MaxRecords: limit}
+	}
+	from := w.self(i, poll)
 	defer w.pop(from)
 	if len(w.buf) == from {
 		return false
@@ -205,9 +219,14 @@ func (w *World) forgetFetches(i int, but int32) {
 		n := &w.nodes[at]
 		stale := func(m replica.Message) bool {
 			if at == i {
-				return m.Body.Kind() == replica.KindFetchAnswer
+				_, is := m.Body.(*replica.FetchAnswer)
+				return is
 			}
-			return m.From == w.c.ids[i] && m.Number != but && m.Body.Kind() == replica.KindFetch
+			if m.From != w.c.ids[i] || m.Number == but {
+				return false
+			}
+			_, is := m.Body.(*replica.Fetch)
+			return is
 		}
 		if slices.ContainsFunc(n.held, stale) {
 			n.held = slices.DeleteFunc(w.inbox(at), stale)
@@ -254,7 +273,7 @@ func (w *World) truncate(i int) bool {
 			return true
 		}
 		before := w.events
-		from := w.self(i, &replica.Poll{})
+		from := w.self(i, &pollAll)
 		if len(w.buf) == from || w.fates[from] != fateHeld {
 			w.pop(from)
 			return true
@@ -322,7 +341,7 @@ func (w *World) lag(i int) bool {
 func (w *World) beat(i int) {
 	for range 2 {
 		id := w.c.ids[i]
-		w.pop(w.give(i, replica.Message{From: id, To: id, Body: &replica.Poll{}}))
+		w.pop(w.give(i, replica.Message{From: id, To: id, Body: &pollAll}))
 	}
 }
 
@@ -361,6 +380,18 @@ func (w *World) hand(name control.Message, deliver bool) bool {
 	if err != nil || to.IsClient() {
 		return false
 	}
+	return w.handOver(waiting{from, to, replica.Kind(name.Kind), name.Number}, deliver)
+}
+
+// waiting names a message that waits: the oldest of those that it fits, if the number is 0.
+type waiting struct {
+	from, to replica.ID
+	kind     replica.Kind
+	number   int32
+}
+
+func (w *World) handOver(name waiting, deliver bool) bool {
+	to := name.to
 	held := w.desk
 	i := w.place(to)
 	switch {
@@ -371,7 +402,7 @@ func (w *World) hand(name control.Message, deliver bool) bool {
 		held = w.nodes[i].held
 	}
 	at := slices.IndexFunc(held, func(m replica.Message) bool {
-		return m.From == from && m.Body.Kind() == replica.Kind(name.Kind) && (name.Number == 0 || name.Number == m.Number)
+		return m.From == name.from && m.Body.Kind() == name.kind && (name.number == 0 || name.number == m.Number)
 	})
 	if at < 0 {
 		return false

@@ -40,6 +40,7 @@ func (w *World) passes(b replica.Body) bool {
 func (w *World) give(i int, m replica.Message) int {
 	n := w.own(i)
 	from := len(w.buf)
+	told, end := n.core.Told(), n.log.End()
 	switch b := m.Body.(type) {
 	case *replica.LeaderAndIsr:
 		if b.BrokerEpoch == n.session.BrokerEpoch() {
@@ -62,6 +63,10 @@ func (w *World) give(i int, m replica.Message) int {
 		} else {
 			w.buf = n.core.Step(0, m, w.buf)
 		}
+	}
+	w.events += uint64(n.core.Told() - told)
+	if n.log.End() < end {
+		w.count.Truncations++
 	}
 	w.follow(i, from)
 	return from
@@ -114,7 +119,7 @@ func (w *World) follow(sender, from int) {
 
 func (w *World) route(sender int, m replica.Message) fate {
 	if e, ok := m.Body.(*replica.Event); ok {
-		w.heard(m.From, e)
+		w.heard(e)
 		return fateTold
 	}
 	cutOff := sender < len(w.nodes) && w.isolated.has(sender)
@@ -202,16 +207,9 @@ func (w *World) broken(m replica.Message) {
 	w.pop(w.give(i, lost))
 }
 
-// heard takes note of an event.
-func (w *World) heard(from replica.ID, e *replica.Event) {
+// heard takes note of an event of the controller's; replicas are looked at instead.
+func (w *World) heard(e *replica.Event) {
 	w.events++
-	if from != replica.Controller {
-		switch {
-		case e.What == replica.EventTruncate && e.To < e.From:
-			w.count.Truncations++
-		}
-		return
-	}
 	switch e.What {
 	case controller.EventElected:
 		w.leader, w.leaderEpoch = w.place(e.Leader), e.Epoch

@@ -77,7 +77,7 @@ type record struct {
 	Leader         id
 	LeaderEpoch    int32
 	PartitionEpoch int32
-	ISR            []id // in assignment order
+	ISR            []id // in assignment order; like the ELR never changed in place, so that messages and copies share it
 	ELR            []id // in assignment order
 	LastKnown      id   // the last member of an ISR that emptied
 	created        bool
@@ -100,7 +100,8 @@ type Controller struct {
 	brokers []*broker // sorted by ID
 	parts   []*record // as configured
 	number  int32
-	changed bool // the record changed in this step
+	changed bool                  // the record changed in this step
+	states  []replica.BrokerState // of the brokers, as words tell them; nil when one has changed; never changed in place
 	out     []message
 }
 
@@ -156,6 +157,7 @@ func (k *Controller) Step(now replica.Time, m replica.Message, out []replica.Mes
 	}
 	if k.changed {
 		k.version++
+		k.states = nil
 		k.pushAll(now)
 	}
 	out, k.out = k.out, nil
@@ -192,7 +194,7 @@ func (k *Controller) tick(now time) {
 	for _, r := range k.parts {
 		for i := range r.pushes {
 			if p := &r.pushes[i]; p.acked < p.sent && now >= p.retryAt {
-				k.push(now, r, p)
+				k.push(now, r, p, new(replica.LeaderAndIsr))
 			}
 		}
 	}
@@ -261,43 +263,11 @@ func (k *Controller) Brokers() []BrokerView {
 }
 
 func (k *Controller) brokerStates() []replica.BrokerState {
-	states := make([]replica.BrokerState, len(k.brokers))
-	for i, b := range k.brokers {
-		states[i] = replica.BrokerState{ID: b.ID, Epoch: b.Epoch, Fenced: b.Fenced}
-	}
-	return states
-}
-
-// Clone is an independent copy.
-func (k *Controller) Clone() *Controller {
-	c := *k
-	c.brokers = make([]*broker, len(k.brokers))
-	for i, b := range k.brokers {
-		x := *b
-		c.brokers[i] = &x
-	}
-	c.parts = make([]*record, len(k.parts))
-	for i, r := range k.parts {
-		x := *r
-		x.ISR, x.ELR, x.pushes = slices.Clone(r.ISR), slices.Clone(r.ELR), slices.Clone(r.pushes)
-		c.parts[i] = &x
-	}
-	c.out = nil
-	return &c
-}
-
-// AppendState appends a canonical form of everything that decides the future, times and numbers left out.
-func (k *Controller) AppendState(b []byte) []byte {
-	for _, x := range k.brokers {
-		b = fmt.Appendf(b, "broker %d epoch=%d fenced=%t;", x.ID, x.Epoch, x.Fenced)
-	}
-	for _, r := range k.parts {
-		b = fmt.Appendf(b, "%s created=%t leader=%d/%d/%d isr=%v elr=%v last=%d", r.Partition, r.created, r.Leader, r.LeaderEpoch,
-			r.PartitionEpoch, r.ISR, r.ELR, r.LastKnown)
-		for _, p := range r.pushes {
-			b = fmt.Appendf(b, " %d:%t", p.to, p.acked < k.version)
+	if k.states == nil {
+		k.states = make([]replica.BrokerState, len(k.brokers))
+		for i, b := range k.brokers {
+			k.states[i] = replica.BrokerState{ID: b.ID, Epoch: b.Epoch, Fenced: b.Fenced}
 		}
-		b = append(b, ';')
 	}
-	return b
+	return k.states
 }

@@ -112,13 +112,13 @@ func (k *Controller) candidate(r *record) (id, string) {
 
 func (k *Controller) tellElection(r *record, why string) {
 	k.send(message{From: replica.Controller, To: replica.Observer, Partition: r.Partition, Body: &replica.Event{
-		What: EventElected, Leader: r.Leader, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: slices.Clone(r.ISR),
+		What: EventElected, Leader: r.Leader, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: r.ISR,
 		Why: why, Unclean: why == WhyUnclean || why == WhyRecovery}})
 }
 
 func (k *Controller) tellISR(r *record) {
 	k.send(message{From: replica.Controller, To: replica.Observer, Partition: r.Partition, Body: &replica.Event{
-		What: EventISR, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: slices.Clone(r.ISR)}})
+		What: EventISR, Epoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, ISR: r.ISR}})
 }
 
 func (k *Controller) tellBroker(what replica.EventKind, b *broker) {

@@ -22,7 +22,7 @@ func (k *Controller) alterPartition(m message, b *replica.AlterPartition) {
 		}
 	}
 	if r != nil {
-		answer.Leader, answer.LeaderEpoch, answer.PartitionEpoch, answer.ISR = r.Leader, r.LeaderEpoch, r.PartitionEpoch, slices.Clone(r.ISR)
+		answer.Leader, answer.LeaderEpoch, answer.PartitionEpoch, answer.ISR = r.Leader, r.LeaderEpoch, r.PartitionEpoch, r.ISR
 	}
 	k.send(m.Answer(answer))
 }

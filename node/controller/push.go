@@ -14,22 +14,24 @@ func (r *record) pushTo(b id) *push {
 // pushAll sends the newest word on every partition to every registered broker.
 func (k *Controller) pushAll(now time) {
 	for _, r := range k.parts {
+		if !r.created {
+			continue
+		}
+		words := make([]replica.LeaderAndIsr, len(r.pushes))
 		for i := range r.pushes {
-			if r.created {
-				k.push(now, r, &r.pushes[i])
-			}
+			k.push(now, r, &r.pushes[i], &words[i])
 		}
 	}
 }
 
-func (k *Controller) push(now time, r *record, p *push) {
+// push sends a broker the newest word, which shares with all others what they have in common.
+func (k *Controller) push(now time, r *record, p *push, word *replica.LeaderAndIsr) {
 	k.number++
 	p.number, p.sent = k.number, k.version
 	p.retryAt = k.again(now)
-	k.send(message{From: replica.Controller, To: p.to, Partition: r.Partition, Number: k.number, Body: &replica.LeaderAndIsr{
-		Version: k.version, Leader: r.Leader, LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch,
-		Replicas: r.Replicas, ISR: slices.Clone(r.ISR), ELR: slices.Clone(r.ELR),
-		BrokerEpoch: k.broker(p.to).Epoch, Brokers: k.brokerStates()}})
+	*word = replica.LeaderAndIsr{Version: k.version, Leader: r.Leader, LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch,
+		Replicas: r.Replicas, ISR: r.ISR, ELR: r.ELR, BrokerEpoch: k.broker(p.to).Epoch, Brokers: k.brokerStates()}
+	k.send(message{From: replica.Controller, To: p.to, Partition: r.Partition, Number: k.number, Body: word})
 }
 
 // again is when a word that was sent now is sent once more.
@@ -47,7 +49,7 @@ func (k *Controller) pushAgain(now time, m message, b *Push) {
 		return
 	}
 	if p := r.pushTo(b.To); p.acked < k.version {
-		k.push(now, r, p)
+		k.push(now, r, p, new(replica.LeaderAndIsr))
 	}
 }
 

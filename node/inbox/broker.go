@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -239,7 +240,8 @@ func (b *Broker) FailNextAppend() {
 func (b *Broker) AppendState(now replica.Time, out []byte) []byte {
 	out = b.session.AppendState(out)
 	for _, p := range b.parts {
-		out = append(append(out, p.name.String()...), ' ')
+		out = append(binary.AppendUvarint(out, uint64(len(p.name.Topic))), p.name.Topic...)
+		out = binary.AppendVarint(out, int64(p.name.Index))
 		out = p.replica.AppendState(now, out)
 	}
 	return out

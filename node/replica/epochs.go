@@ -24,7 +24,10 @@ func (c epochCache) assigned(e int32, o int64) (epochCache, bool) {
 	for keep > 0 && (c[keep-1].Epoch >= e || c[keep-1].Start >= o) {
 		keep--
 	}
-	return append(slices.Clone(c[:keep]), EpochStart{e, o}), true
+	after := make(epochCache, keep+1)
+	copy(after, c[:keep])
+	after[keep] = EpochStart{e, o}
+	return after, true
 }
 
 // truncatedFromEnd is the cache of a log that ends at offset o. It has to run also when the log itself was not cut: an

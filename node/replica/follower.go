@@ -1,10 +1,6 @@
 package replica
 
-import (
-	"fmt"
-
-	"tidemark/node/rules"
-)
+import "tidemark/node/rules"
 
 // following is what only a follower has.
 type following struct {
@@ -24,18 +20,6 @@ type asked struct {
 	offset      int64
 	epoch       int32
 	maxRecords  int32
-}
-
-func (f following) appendState(now Time, b []byte) []byte {
-	b = fmt.Appendf(b, "truncating=%t stuck=%t poll=", f.truncating, f.stuck)
-	b = appendDue(b, now, f.pollAt)
-	if f.outOfRange {
-		b = fmt.Appendf(b, " out of range of a log from %d", f.leaderStart)
-	}
-	if a := f.asked; a.number != 0 {
-		b = fmt.Appendf(b, " asked %s in %d at %d of %d max=%d", a.kind, a.leaderEpoch, a.offset, a.epoch, a.maxRecords)
-	}
-	return append(b, ';')
 }
 
 // follow becomes or stays a follower.
@@ -153,7 +137,7 @@ func (r *Replica) fetched(now Time, m Message, b *FetchAnswer) {
 			break // the leader read while it was being replaced (KAFKA-18723)
 		}
 		if batch.Base != r.log.End() {
-			r.stick(fmt.Sprintf("the leader's batch starts at %d, the log ends at %d", batch.Base, r.log.End()))
+			r.stick(r.why("the leader's batch starts at %d, the log ends at %d", batch.Base, r.log.End()))
 			return
 		}
 		if !r.append(batch) {
@@ -186,7 +170,7 @@ func (r *Replica) leaderEnd(now Time, m Message, b *ListOffsetsAnswer) {
 	f.outOfRange = false
 	switch {
 	case b.Offset < r.log.End():
-		r.cut(b.Offset, fmt.Sprintf("offset out of range: the log of leader %d ends at %d", r.leader, b.Offset))
+		r.cut(b.Offset, r.why("offset out of range: the log of leader %d ends at %d", r.leader, b.Offset))
 	case f.leaderStart > r.log.End():
 		r.restartAt(f.leaderStart)
 	default:

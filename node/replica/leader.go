@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"fmt"
 	"slices"
 
 	"tidemark/node/rules"
@@ -37,41 +36,16 @@ type parkedFetch struct {
 	deadline Time
 }
 
-func (l leading) clone() leading {
-	l.remotes, l.purgatory, l.parked = slices.Clone(l.remotes), slices.Clone(l.purgatory), slices.Clone(l.parked)
+// cloneTo is a copy in the room that another had.
+func (l leading) cloneTo(room leading) leading {
+	l.remotes = append(room.remotes[:0], l.remotes...)
+	l.purgatory = append(room.purgatory[:0], l.purgatory...)
+	l.parked = append(room.parked[:0], l.parked...)
 	if l.pending != nil {
 		p := *l.pending
 		l.pending = &p
 	}
 	return l
-}
-
-func (l leading) appendState(now Time, b []byte) []byte {
-	b = fmt.Appendf(b, "start=%d quiet=%d;", l.epochStart, max(0, l.quietUntil-now))
-	for _, f := range l.remotes {
-		caughtUp := Time(-1)
-		if f.caughtUp != never {
-			caughtUp = now - f.caughtUp
-		}
-		b = fmt.Appendf(b, "remote %d leo=%d age=%d told=%d epoch=%d", f.id, f.leo, caughtUp, f.sentHW, f.brokerEpoch)
-		if f.leoAtFetch != NoOffset {
-			b = fmt.Appendf(b, " fetch at %d, %d ago", f.leoAtFetch, now-f.fetchedAt)
-		}
-		b = append(b, ';')
-	}
-	if p := l.pending; p != nil {
-		b = fmt.Appendf(b, "pending %v from %d void=%t lost=%t again=", p.isr, p.partitionEpoch, p.void, p.number == 0)
-		b = append(appendDue(b, now, p.retryAt), ';')
-	}
-	for _, w := range l.purgatory {
-		b = fmt.Appendf(b, "waiting %d-%d of %d for %d until ", w.base, w.end, w.epoch, w.m.From)
-		b = append(appendDue(b, now, w.deadline), ';')
-	}
-	for _, p := range l.parked {
-		b = fmt.Appendf(b, "parked %d at %d for %d bytes until ", p.m.From, p.b.Offset, p.b.MaxBytes)
-		b = append(appendDue(b, now, p.deadline), ';')
-	}
-	return b
 }
 
 // lead takes the leadership, or a new epoch of it, or a new ISR in the same epoch. A leader never truncates on election.
@@ -278,6 +252,9 @@ func (r *Replica) park(now Time, m Message, b *Fetch) {
 // answerParked answers the waiting fetches for which something is new, or whose time is over.
 func (r *Replica) answerParked(now Time) {
 	waiting := r.leading.parked
+	if len(waiting) == 0 {
+		return
+	}
 	kept := make([]parkedFetch, 0, len(waiting))
 	for i, p := range waiting {
 		f := r.remote(p.m.From)

@@ -71,9 +71,10 @@ func (r *Replica) append(b Batch) bool {
 func (r *Replica) completeProduces(now Time) {
 	kept := r.leading.purgatory[:0]
 	var isr []ID
-	for _, w := range r.leading.purgatory {
+	for i := range r.leading.purgatory {
+		w := &r.leading.purgatory[i]
 		if w.end > r.hw {
-			kept = append(kept, w)
+			kept = append(kept, *w)
 			continue
 		}
 		if isr == nil {
@@ -209,8 +210,9 @@ func (p producers) reach() int64 {
 	return end
 }
 
-func (p producers) clone() producers {
-	c := slices.Clone(p)
+// cloneTo is a copy in the room that another had.
+func (p producers) cloneTo(room producers) producers {
+	c := append(room, p...)
 	for i := range c {
 		c[i].recent = slices.Clone(c[i].recent)
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Backoff Time
 	// FirstNumber is the number of the first request, for telling the requests of one incarnation from another's. 0 is 1.
 	FirstNumber int32
+	// Quiet leaves events out of what a step gives rise to; [Replica.Told] counts them all the same. It is for drivers that
+	// look at the replica instead, because events are a good part of what a step costs.
+	Quiet bool
 }
 
 // Replica is one broker's replica of one partition. It is not safe for concurrent use.
@@ -52,6 +55,7 @@ type Replica struct {
 	following following // meaningful while role is RoleFollower
 
 	number int32     // of the last request sent
+	told   uint32    // events so far
 	out    []Message // of the step being handled
 }
 
@@ -203,9 +207,27 @@ func (r *Replica) request(to ID, b Body) int32 {
 
 func (r *Replica) send(m Message) { r.out = append(r.out, m) }
 
+// tell takes the event by value so that it costs nothing while nobody listens.
 func (r *Replica) tell(e Event) {
-	r.send(Message{From: r.c.Self, To: Observer, Partition: r.c.Partition, Body: &e})
+	r.told++
+	if r.c.Quiet {
+		return
+	}
+	b := new(Event)
+	*b = e
+	r.send(Message{From: r.c.Self, To: Observer, Partition: r.c.Partition, Body: b})
 }
+
+// why words the reason that an event gives, if there will be an event.
+func (r *Replica) why(format string, about ...any) string {
+	if r.c.Quiet {
+		return ""
+	}
+	return fmt.Sprintf(format, about...)
+}
+
+// Told counts the events so far.
+func (r *Replica) Told() uint32 { return r.told }
 
 // fail takes the replica offline after an error of its log. It returns false, for use in a return statement.
 func (r *Replica) fail(doing string, err error) bool {
@@ -237,40 +259,20 @@ func (r *Replica) View() View {
 	return v
 }
 
+// Look is the part of a [View] that costs nothing to see.
+type Look struct {
+	Role       Role
+	Truncating bool
+	Leader     ID
+	LEO        int64
+	HW         int64
+}
+
+// Look is the replica's state for drivers that look after every step.
+func (r *Replica) Look() Look {
+	return Look{Role: r.role, Truncating: r.role == RoleFollower && r.following.truncating, Leader: r.leader, LEO: r.log.End(), HW: r.hw}
+}
+
 // HighWatermark is the offset below which records are committed, as far as this replica knows: what the broker
 // checkpoints.
 func (r *Replica) HighWatermark() int64 { return r.hw }
-
-// Clone is an independent copy on a copy of its log.
-func (r *Replica) Clone(l Log) *Replica {
-	c := *r
-	c.log = l
-	c.epochs = slices.Clone(r.epochs)
-	c.producers = r.producers.clone()
-	c.leading = r.leading.clone()
-	c.out = nil
-	return &c
-}
-
-// AppendState appends a canonical form of everything that decides the replica's future, its log excepted: ages instead
-// of times, no numbers of messages, nothing of a role that it does not have. Two replicas of one configuration and one log
-// for which it is equal answer equal messages alike, for ever.
-func (r *Replica) AppendState(now Time, b []byte) []byte {
-	b = fmt.Appendf(b, "%s leader=%d/%d/%d version=%d hw=%d leo=%d isr=%v replicas=%v brokers=%v own=%d epochs=%v producers=%v;", r.role, r.leader,
-		r.leaderEpoch, r.partitionEpoch, r.version, r.hw, r.log.End(), r.isr, r.replicas, r.brokers, r.brokerEpoch, r.epochs, r.producers)
-	switch r.role {
-	case RoleLeader:
-		b = r.leading.appendState(now, b)
-	case RoleFollower:
-		b = r.following.appendState(now, b)
-	}
-	return b
-}
-
-// appendDue appends how long it is until a deadline: "never", or 0 when it has passed.
-func appendDue(b []byte, now, due Time) []byte {
-	if due == Never {
-		return append(b, "never"...)
-	}
-	return fmt.Appendf(b, "%d", max(0, due-now))
-}

@@ -159,7 +159,7 @@ func (s *story) do(c command) {
 			s.say("deadline %d", due)
 		}
 	case "state":
-		s.say("%s", s.replica.AppendState(s.now, nil))
+		s.say("%x", s.replica.AppendState(s.now, nil))
 	case "tick":
 		s.step(replica.None, 0, &replica.Tick{})
 	case "poll": // [max=K]

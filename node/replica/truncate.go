@@ -1,10 +1,6 @@
 package replica
 
-import (
-	"fmt"
-
-	"tidemark/node/rules"
-)
+import "tidemark/node/rules"
 
 // beginTruncation starts what a new follower does before it fetches. By the high watermark it is done at once, and so it
 // is when there is no epoch to ask about; else the next poll begins the dialogue with the leader.
@@ -13,9 +9,9 @@ func (r *Replica) beginTruncation() {
 	case r.c.Rules.Truncation == rules.OnFetch:
 		r.following.truncating = false // the first fetch shows where the logs part
 	case r.c.Rules.Truncation == rules.ToHighWatermark:
-		r.truncated(r.hw, fmt.Sprintf("becoming follower of %d: high watermark %d", r.leader, r.hw))
+		r.truncated(r.hw, r.why("becoming follower of %d: high watermark %d", r.leader, r.hw))
 	case r.epochs.last() == NoEpoch:
-		r.truncated(r.hw, fmt.Sprintf("becoming follower of %d: no epoch in the log, high watermark %d", r.leader, r.hw))
+		r.truncated(r.hw, r.why("becoming follower of %d: no epoch in the log, high watermark %d", r.leader, r.hw))
 	}
 }
 
@@ -27,12 +23,12 @@ func (r *Replica) epochEnd(now Time, m Message, b *OffsetForLeaderEpochAnswer) {
 	}
 	if b.End == NoOffset {
 		// The leader cannot tell. The high watermark is all that is left, with all that is wrong with it.
-		r.truncated(r.hw, fmt.Sprintf("leader %d knows no end of epoch %d: high watermark %d", r.leader, a.epoch, r.hw))
+		r.truncated(r.hw, r.why("leader %d knows no end of epoch %d: high watermark %d", r.leader, a.epoch, r.hw))
 		return
 	}
 	if r.c.Rules.Truncation == rules.ToEpochEnd {
 		// KIP-101: the offset alone, taken as the end of the epoch asked about, whichever epoch it belongs to.
-		r.truncated(b.End, fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, a.epoch, b.End))
+		r.truncated(b.End, r.why("leader %d says that epoch %d ends at %d", r.leader, a.epoch, b.End))
 		return
 	}
 	if agreed, ok := r.cutToCommon(b.Epoch, b.End); ok && agreed {
@@ -46,13 +42,13 @@ func (r *Replica) epochEnd(now Time, m Message, b *OffsetForLeaderEpochAnswer) {
 // where it ends there (KIP-279). When this log has an epoch below that one, but not that one itself, the two part before the
 // end of that lower epoch: it is cut there, and they have not agreed yet. It is not ok after an error of the log.
 func (r *Replica) cutToCommon(epoch int32, leaderEnd int64) (agreed, ok bool) {
-	why := fmt.Sprintf("leader %d says that epoch %d ends at %d", r.leader, epoch, leaderEnd)
+	why := r.why("leader %d says that epoch %d ends at %d", r.leader, epoch, leaderEnd)
 	mine, end := r.epochs.endOffsetFor(epoch, r.log.End())
 	switch {
 	case end == NoOffset:
 		return true, r.cut(leaderEnd, why)
 	case mine != epoch:
-		return false, r.cut(end, fmt.Sprintf("%s, here epoch %d ends at %d", why, mine, end))
+		return false, r.cut(end, r.why("%s, here epoch %d ends at %d", why, mine, end))
 	}
 	return true, r.cut(min(end, leaderEnd), why)
 }
@@ -97,6 +93,6 @@ func (r *Replica) restartAt(start int64) {
 	r.hw = start
 	r.producers = nil
 	r.tell(Event{What: EventTruncate, Epoch: r.leaderEpoch, Leader: r.leader, From: from, To: start, HW: hw,
-		Why: fmt.Sprintf("offset out of range: the log of leader %d starts at %d", r.leader, start)})
+		Why: r.why("offset out of range: the log of leader %d starts at %d", r.leader, start)})
 	r.setEpochs(nil, len(r.epochs) > 0)
 }

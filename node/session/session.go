@@ -7,7 +7,7 @@
 package session
 
 import (
-	"fmt"
+	"encoding/binary"
 
 	"tidemark/node/replica"
 )
@@ -145,5 +145,9 @@ func (s *Session) send(now replica.Time, out []replica.Message) []replica.Messag
 
 // AppendState appends a canonical form of what decides the session's future, times and numbers left out.
 func (s *Session) AppendState(b []byte) []byte {
-	return fmt.Appendf(b, "session epoch=%d fenced=%t;", s.epoch, s.fenced)
+	b = binary.AppendVarint(b, s.epoch)
+	if s.fenced {
+		return append(b, 1)
+	}
+	return append(b, 0)
 }

@@ -62,10 +62,13 @@ func (d *Disk) Unsynced(p replica.Partition) int { return len(d.logs[d.place(p)]
 // Checkpoint sets the high watermarks of the partitions named; the others keep theirs. The error is always nil.
 func (d *Disk) Checkpoint(hw map[replica.Partition]int64) error {
 	for _, p := range slices.SortedFunc(maps.Keys(hw), Compare) {
-		d.logs[d.place(p)].hw = hw[p]
+		d.CheckpointOne(p, hw[p])
 	}
 	return nil
 }
+
+// CheckpointOne is [Disk.Checkpoint] of one partition.
+func (d *Disk) CheckpointOne(p replica.Partition, hw int64) { d.logs[d.place(p)].hw = hw }
 
 // Power is a power failure. It says what was lost, in the order of the partitions, leaving out logs that lost nothing.
 // The error is always nil.
@@ -104,14 +107,22 @@ func (d *Disk) TakeCleanShutdown() (brokerEpoch int64, ok bool, err error) {
 // Clone returns a disk with the same content and a life of its own. Logs open on d stay logs of d: open them on the
 // clone. It only reads d, so several goroutines may clone a disk that nobody changes.
 func (d *Disk) Clone() *Disk {
-	c := *d
-	c.logs = slices.Clone(d.logs)
+	c := &Disk{}
+	d.CloneTo(c)
+	return c
+}
+
+// CloneTo makes c what [Disk.Clone] returns. What c was before is gone, logs open on it included; what room it had is used
+// again.
+func (d *Disk) CloneTo(c *Disk) {
+	logs := append(c.logs[:0], d.logs...)
+	*c = *d
+	c.logs = logs
 	for i := range c.logs {
 		s := &c.logs[i]
 		// The room behind the elements stays with d: whoever appends to a clipped slice copies it first.
 		s.batches, s.unsynced = slices.Clip(s.batches), slices.Clip(s.unsynced)
 	}
-	return &c
 }
 
 // Compare orders partitions by topic and index: the order of every list of partitions in reports and files.

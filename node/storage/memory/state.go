@@ -11,6 +11,9 @@ import (
 // cut a power failure makes. It does not depend on the order in which logs were opened; untouched logs do not show, and
 // neither does how many power failures there were, because logs from before them are of no use any more.
 func (d *Disk) AppendState(out []byte) []byte {
+	if len(d.logs) == 1 && !d.logs[0].untouched() {
+		return d.appendMarker(d.logs[0].append(binary.AppendUvarint(out, 1)))
+	}
 	places := make([]int, 0, len(d.logs))
 	for i := range d.logs {
 		if !d.logs[i].untouched() {
@@ -23,6 +26,10 @@ func (d *Disk) AppendState(out []byte) []byte {
 	for _, i := range places {
 		out = d.logs[i].append(out)
 	}
+	return d.appendMarker(out)
+}
+
+func (d *Disk) appendMarker(out []byte) []byte {
 	if d.marker {
 		return binary.AppendVarint(append(out, 1), d.stopped)
 	}
