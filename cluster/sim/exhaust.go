@@ -143,6 +143,8 @@ type exhaustion struct {
 	dead    []bool // states that nothing goes on from, by number; as long as the last of them
 	way     []reached
 	covered *Covered
+	slots   []*World // of the states on the way, by depth
+	scratch World    // the state that is looked at
 	moves   []move   // buffer
 	ids     []uint32 // buffer
 }
@@ -161,10 +163,16 @@ func (x *exhaustion) expand(ctx context.Context, first, end int) error {
 		}
 		from := x.at(uint32(id))
 		x.moves = x.enabled(from, x.moves[:0])
+		fresh := false // the scratch is as the state it was copied from
 		for _, m := range x.moves {
+			if !fresh {
+				from.w.CloneTo(&x.scratch)
+			}
 			to := from
-			to.w = from.w.Clone()
-			if !x.take(&to, m) {
+			to.w = &x.scratch
+			took := x.take(&to, m)
+			fresh = !took && x.scratch.untouched()
+			if !took {
 				continue
 			}
 			x.covered.Transitions++
@@ -211,7 +219,12 @@ func (x *exhaustion) at(id uint32) reached {
 	x.way = x.way[:same+1]
 	for _, id := range x.ids[same:] {
 		to := x.way[len(x.way)-1]
-		to.id, to.w = id, to.w.Clone()
+		if len(x.slots) < len(x.way) {
+			x.slots = append(x.slots, &World{})
+		}
+		slot := x.slots[len(x.way)-1]
+		to.w.CloneTo(slot)
+		to.id, to.w = id, slot
 		x.take(&to, x.links[id].by)
 		x.way = append(x.way, to)
 	}

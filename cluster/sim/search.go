@@ -87,14 +87,17 @@ func (s Search) Run(ctx context.Context) (*Explored, error) {
 		}
 		begins = append(begins, w)
 	}
+	k := &walker{}
 	looked := map[Suspicion]int{}
+	var w World
 	for i := int64(0); s.Schedules == 0 || i < s.Schedules; i++ {
 		if i%64 == 0 && ctx.Err() != nil {
 			x.Stopped = "time is over"
 			return x, nil
 		}
 		begin := begins[i%int64(len(begins))]
-		k := newWalker(begin.Clone(), streamOf(s.Seed, i), s.Severity)
+		begin.CloneTo(&w)
+		k.start(&w, streamOf(s.Seed, i), s.Severity)
 		k.run(cmp.Or(s.Steps, stepsOfSchedule))
 		if k.manual && !slices.ContainsFunc(k.moves, func(m move) bool { return m.op == opDeliver }) {
 			// As a schedule it would be one that delivers no fetch by hand.

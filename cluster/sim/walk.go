@@ -93,20 +93,32 @@ type walker struct {
 	manual   bool // fetches are delivered by hand
 	moves    []move
 	wanted   []move // what would be interesting next, the best last
-	total    int
-	table    [ops]int // cumulative weights
+	table    []op   // each as often as its weight says
 }
 
 func newWalker(w *World, r stream, severity Severity) *walker {
-	k := &walker{w: w, r: r, severity: severity, manual: !w.c.forget}
-	for o := range ops {
-		x := weights[o]
-		if x.from <= severity && (k.manual || o != opSend && o != opDeliver) {
-			k.total += x.weight
-		}
-		k.table[o] = k.total
-	}
+	k := &walker{}
+	k.start(w, r, severity)
 	return k
+}
+
+// start begins a walk. The moves of the one before are gone.
+func (k *walker) start(w *World, r stream, severity Severity) {
+	manual := !w.c.forget
+	if k.table == nil || severity != k.severity || manual != k.manual {
+		k.table = k.table[:0]
+		for o := range ops {
+			x := weights[o]
+			if x.from > severity || !manual && (o == opSend || o == opDeliver) {
+				continue
+			}
+			for range x.weight {
+				k.table = append(k.table, o)
+			}
+		}
+	}
+	k.w, k.r, k.severity, k.manual = w, r, severity, manual
+	k.moves, k.wanted = k.moves[:0], k.wanted[:0]
 }
 
 // run takes so many moves, impossible ones not counted.
@@ -127,10 +139,7 @@ func (k *walker) choose() move {
 			k.wanted = k.wanted[:0]
 		}
 	}
-	at, o := k.r.below(k.total), op(0)
-	for k.table[o] <= at {
-		o++
-	}
+	o := k.table[k.r.below(len(k.table))]
 	m := move{op: o, at: uint8(k.r.below(len(k.w.nodes)))}
 	switch o {
 	case opProduce:
@@ -151,7 +160,7 @@ func (k *walker) take(m move) {
 	switch {
 	case m.op == opFence && k.severity < Failover && w.nodes[i].up && !w.isolated.has(i):
 		return
-	case m.op == opProduce && len(w.truth.values) >= 100:
+	case m.op == opProduce && len(w.truth.values) >= maxValues:
 		return
 	}
 	if !w.try(m) {

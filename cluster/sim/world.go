@@ -50,6 +50,8 @@ type World struct {
 
 	buf   []replica.Message // stack of what steps gave rise to
 	fates []fate            // of each of buf
+
+	room room
 }
 
 // worldConfig is what all copies have in common.
@@ -188,45 +190,6 @@ func Manual(steps []schedule.Step) []replica.Kind {
 	}
 	slices.Sort(kinds)
 	return slices.Compact(kinds)
-}
-
-// Clone is a copy with a life of its own. Neither it nor w may be moved while the other is.
-func (w *World) Clone() *World {
-	c := *w
-	c.nodes = slices.Clone(w.nodes)
-	w.owned, c.owned = 0, 0
-	w.unshared, c.unshared = 0, 0
-	w.truth.clip()
-	c.truth.clip()
-	c.buf, c.fates = nil, nil
-	return &c
-}
-
-// own makes a broker's cores and disk the world's own before they are moved.
-func (w *World) own(i int) *member {
-	n := &w.nodes[i]
-	n.hashed = false
-	if w.owned.has(i) {
-		return n
-	}
-	w.owned.set(i, true)
-	n.disk = n.disk.Clone()
-	if n.up {
-		s := *n.session
-		n.session = &s
-		n.log, _ = n.disk.Log(w.c.topic.Partition) // a disk in memory has no errors
-		n.core = n.core.Clone(n.log)
-	}
-	return n
-}
-
-func (w *World) ownRuler() *controller.Controller {
-	w.ruled = false
-	if at := len(w.nodes); !w.owned.has(at) {
-		w.owned.set(at, true)
-		w.ruler = w.ruler.Clone()
-	}
-	return w.ruler
 }
 
 // look is the state of a broker's replica. It has to be up.

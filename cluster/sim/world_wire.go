@@ -164,16 +164,6 @@ func (w *World) route(sender int, m replica.Message) fate {
 	return fateHeld
 }
 
-// inbox is what waits at a broker, to be changed in place: a copy of its own if another world has it too.
-func (w *World) inbox(i int) []replica.Message {
-	n := &w.nodes[i]
-	if !w.unshared.has(i) {
-		w.unshared.set(i, true)
-		n.held = slices.Clone(n.held)
-	}
-	return n.held
-}
-
 func isWord(m replica.Message) bool {
 	_, is := m.Body.(*replica.LeaderAndIsr)
 	return is

@@ -71,6 +71,12 @@ func (r *Replica) lag(now Time, id ID) {
 	}
 }
 
+// Lags says whether a [Lag] of that replica would make this one, if it leads, propose an ISR without it.
+func (r *Replica) Lags(id ID) bool {
+	f := r.remote(id)
+	return r.role == RoleLeader && f != nil && r.leading.pending == nil && slices.Contains(r.isr, id) && f.leo != r.log.End()
+}
+
 func (r *Replica) dropLagging(now Time, lags func(*remote) bool) {
 	if r.leading.pending != nil {
 		return
