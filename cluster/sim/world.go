@@ -41,10 +41,11 @@ type World struct {
 	truth truth
 	count *Counts
 
-	ruled  bool // the controller's hash is known
-	rule   Key
-	events uint64 // so many were told
-	said   uint64 // hash of the last exchange
+	ruled    bool // the controller's hash is known
+	rule     Key
+	events   uint64 // so many were told
+	said     uint64 // hash of the last exchange, while settling
+	settling bool
 
 	seen seen // by the last look at what consumers can read
 

@@ -46,7 +46,7 @@ func worldColumn(w *World, i int) string {
 		}
 		words = append(words, fmt.Sprintf("%s%s.%d", bar, b.Data, b.Epoch))
 	}
-	if v.HW >= v.LEO {
+	if v.HW >= w.nodes[i].log.End() {
 		words = append(words, "|")
 	}
 	return strings.Join(words, " ")

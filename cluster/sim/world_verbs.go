@@ -185,7 +185,9 @@ func (w *World) fetch(i int, mode string, limit int32) bool {
 		return true
 	}
 	answer, ok := w.exchange(request)
-	w.say(request, answer)
+	if w.settling {
+		w.say(request, answer)
+	}
 	if ok && mode == "" {
 		w.drop(i, answer)
 		w.pop(w.give(i, answer))
@@ -298,6 +300,8 @@ func (w *World) truncate(i int) bool {
 func (w *World) settle(only places) bool {
 	const never = ^uint64(0)
 	former := never
+	w.settling = true
+	defer func() { w.settling = false }()
 	for range maxRounds {
 		before, said := w.events, uint64(0)
 		for i := range w.nodes {

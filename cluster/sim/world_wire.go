@@ -40,7 +40,7 @@ func (w *World) passes(b replica.Body) bool {
 func (w *World) give(i int, m replica.Message) int {
 	n := w.own(i)
 	from := len(w.buf)
-	told, end := n.core.Told(), n.log.End()
+	told, cuts := n.core.Told()
 	switch b := m.Body.(type) {
 	case *replica.LeaderAndIsr:
 		if b.BrokerEpoch == n.session.BrokerEpoch() {
@@ -64,10 +64,9 @@ func (w *World) give(i int, m replica.Message) int {
 			w.buf = n.core.Step(0, m, w.buf)
 		}
 	}
-	w.events += uint64(n.core.Told() - told)
-	if n.log.End() < end {
-		w.count.Truncations++
-	}
+	nowTold, nowCut := n.core.Told()
+	w.events += uint64(nowTold - told)
+	w.count.Truncations += int64(nowCut - cuts)
 	w.follow(i, from)
 	return from
 }
@@ -100,7 +99,7 @@ func (w *World) command(b replica.Body) {
 func (w *World) follow(sender, from int) {
 	to := len(w.buf)
 	for at := from; at < to; at++ {
-		w.fates = append(w.fates, w.route(sender, w.buf[at]))
+		w.fates = append(w.fates, w.route(sender, &w.buf[at]))
 	}
 	for at := from; at < to; at++ {
 		switch w.fates[at] {
@@ -117,7 +116,7 @@ func (w *World) follow(sender, from int) {
 	}
 }
 
-func (w *World) route(sender int, m replica.Message) fate {
+func (w *World) route(sender int, m *replica.Message) fate {
 	if e, ok := m.Body.(*replica.Event); ok {
 		w.heard(e)
 		return fateTold
@@ -136,7 +135,7 @@ func (w *World) route(sender int, m replica.Message) fate {
 		case cutOff:
 			return fateLost
 		case !passes:
-			w.desk = append(slices.Clip(w.desk), m)
+			w.desk = append(slices.Clip(w.desk), *m)
 			return fateHeld
 		}
 		return fatePassed
@@ -160,7 +159,7 @@ func (w *World) route(sender int, m replica.Message) fate {
 	if _, word := m.Body.(*replica.LeaderAndIsr); word && len(w.c.manual) == 0 {
 		held = slices.DeleteFunc(held, isWord) // only the newest is ever learnt
 	}
-	to.held = append(held, m)
+	to.held = append(held, *m)
 	return fateHeld
 }
 
@@ -170,7 +169,7 @@ func isWord(m replica.Message) bool {
 }
 
 // sent notes the number of a replica's newest request: only an answer to that one counts.
-func (w *World) sent(i int, m replica.Message) {
+func (w *World) sent(i int, m *replica.Message) {
 	switch m.Body.(type) {
 	case *replica.Fetch, *replica.OffsetForLeaderEpoch, *replica.ListOffsets:
 		w.nodes[i].last = m.Number
@@ -227,7 +226,7 @@ func (w *World) recorded(e *replica.Event) {
 }
 
 // answered takes note of what a client was told.
-func (w *World) answered(m replica.Message) {
+func (w *World) answered(m *replica.Message) {
 	b, ok := m.Body.(*replica.ProduceAnswer)
 	switch {
 	case !ok:

@@ -56,6 +56,7 @@ type Replica struct {
 
 	number int32     // of the last request sent
 	told   uint32    // events so far
+	cuts   uint32    // of the log, those that cut nothing not counted
 	out    []Message // of the step being handled
 }
 
@@ -226,8 +227,8 @@ func (r *Replica) why(format string, about ...any) string {
 	return fmt.Sprintf(format, about...)
 }
 
-// Told counts the events so far.
-func (r *Replica) Told() uint32 { return r.told }
+// Told counts the events so far, and those among them that tell of a cut which took something from the log.
+func (r *Replica) Told() (events, cuts uint32) { return r.told, r.cuts }
 
 // fail takes the replica offline after an error of its log. It returns false, for use in a return statement.
 func (r *Replica) fail(doing string, err error) bool {
@@ -264,13 +265,12 @@ type Look struct {
 	Role       Role
 	Truncating bool
 	Leader     ID
-	LEO        int64
 	HW         int64
 }
 
 // Look is the replica's state for drivers that look after every step.
 func (r *Replica) Look() Look {
-	return Look{Role: r.role, Truncating: r.role == RoleFollower && r.following.truncating, Leader: r.leader, LEO: r.log.End(), HW: r.hw}
+	return Look{Role: r.role, Truncating: r.role == RoleFollower && r.following.truncating, Leader: r.leader, HW: r.hw}
 }
 
 // HighWatermark is the offset below which records are committed, as far as this replica knows: what the broker

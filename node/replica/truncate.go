@@ -71,6 +71,9 @@ func (r *Replica) cut(to int64, why string) bool {
 	}
 	end := r.log.End()
 	r.hw = min(r.hw, end)
+	if end < from {
+		r.cuts++
+	}
 	r.tell(Event{What: EventTruncate, Epoch: r.leaderEpoch, Leader: r.leader, From: from, To: end, HW: hw, Why: why})
 	if !r.setEpochs(r.epochs.truncatedFromEnd(end)) {
 		return false

@@ -143,7 +143,8 @@ func (d *Disk) place(p replica.Partition) int {
 
 func (s *state) end() int64 {
 	if n := len(s.batches); n > 0 {
-		return s.batches[n-1].End()
+		last := &s.batches[n-1]
+		return last.Base + int64(last.Count)
 	}
 	return s.start
 }
