@@ -3,6 +3,7 @@ package tidemark_test
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,6 +43,36 @@ func BenchmarkRun(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkJournal measures what the nodes' journals cost: processor time of all nodes for an operation with and without them, in
+// turns, with three brokers, one partition on all of them, ten clients, and no links between. Each iteration is two runs of
+// five seconds:
+//
+//	go test -run '^$' -bench Journal -benchtime 5x .
+func BenchmarkJournal(b *testing.B) {
+	measure := func(noJournal bool, lasts time.Duration) float64 {
+		before := childrensTime(b)
+		r, err := tidemark.Run(context.Background(), tidemark.RunConfig{Direct: true, NoJournal: noJournal, Clients: 10, Time: lasts, Seed: 1, Root: b.TempDir()})
+		require.NoError(b, err)
+		return float64((childrensTime(b) - before).Microseconds()) / float64(r.Workload.Operations())
+	}
+	measure(false, time.Second) // builds what nodes run, if it has to be
+	var with, without float64
+	for b.Loop() {
+		with += measure(false, 5*time.Second)
+		without += measure(true, 5*time.Second)
+	}
+	b.ReportMetric(with/float64(b.N), "µs/op-with")
+	b.ReportMetric(without/float64(b.N), "µs/op-without")
+	b.ReportMetric(100*(with/without-1), "%")
+}
+
+// childrensTime is the processor time of all child processes that have ended.
+func childrensTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkReproduce measures the seconds of one schedule, from the start of its cluster to its verdict:

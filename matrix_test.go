@@ -71,6 +71,9 @@ func played(t *testing.T, on tidemark.Backend, files []*schedule.File, columns [
 		assert.True(t, c.OK, "%s on %s: %s", name, on, c.Why)
 		assert.NotEmpty(t, c.Played.Transcript, name)
 		transcripts[name] = c.Played.Transcript
+		if on != tidemark.OnSim {
+			sameWhenRunAgain(t, c.Folder)
+		}
 	}
 	return transcripts
 }

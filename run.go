@@ -43,6 +43,8 @@ type RunConfig struct {
 
 	// Direct lets connections run without links between, on processes: faster, and without partitions.
 	Direct bool
+	// NoJournal lets nodes write no journals: a run then costs a little less, and cannot be replayed.
+	NoJournal bool
 
 	// Enough is what must have happened for a pass; what is zero gets a default that fits the run ([RunConfig.enough]).
 	Enough checker.Enough
@@ -155,7 +157,7 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 	if c.Direct && slices.ContainsFunc(c.Plan, func(s nemesis.Step) bool { return s.Verb == "cut" }) {
 		return c, k, fmt.Errorf("direct: without links there are no partitions; leave out one of the two")
 	}
-	k.Binary, k.Direct = c.Binary, c.Direct
+	k.Binary, k.Direct, k.NoJournal = c.Binary, c.Direct, c.NoJournal
 	return c, k, nil
 }
 

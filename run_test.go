@@ -33,13 +33,14 @@ func faults(t *testing.T, text string) nemesis.Plan {
 	return p
 }
 
-// play makes a run on processes and wants nothing of it to be left.
+// play makes a run on processes and wants nothing of it to be left. Its nodes run again from their journals.
 func play(t *testing.T, c tidemark.RunConfig) *tidemark.RunResult {
 	t.Helper()
 	c.Root = t.TempDir()
 	r, err := tidemark.Run(t.Context(), c)
 	require.NoError(t, err)
 	assert.Empty(t, processesIn(t, c.Root))
+	sameWhenRunAgain(t, r.Folder)
 	return r
 }
 

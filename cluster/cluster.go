@@ -45,6 +45,8 @@ type Config struct {
 	// Direct lets connections run without links between, where a backend would make some: faster, and without faults of
 	// the network.
 	Direct bool
+	// NoJournal lets nodes write no journals, which they can be run again from (node/replay).
+	NoJournal bool
 	// Binary names the executable that nodes run; "" lets the backend find or build one.
 	Binary string
 }

@@ -18,6 +18,7 @@ import (
 
 	"tidemark/node/control"
 	"tidemark/node/inbox"
+	"tidemark/node/journal"
 	"tidemark/node/kafka"
 	"tidemark/node/kafka/batch"
 	"tidemark/node/replica"
@@ -39,6 +40,8 @@ type BrokerConfig struct {
 	Rules      rules.Set
 	Topics     []Topic
 	Settings   Settings
+	// NoJournal: it does not write a journal. It writes one only if it has a control listener.
+	NoJournal bool
 	// PowerCut, if not nil, plays a power failure before the disk is recovered: nothing that was not flushed survives, but
 	// for the logs that are named, or all by EveryLog.
 	PowerCut map[string]replica.LogCut
@@ -63,6 +66,13 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 		return fmt.Errorf("broker %d: %w", c.ID, err)
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
+	var notes *journal.Recorder
+	if c.Control != "" && !c.NoJournal {
+		if notes, err = journal.Append(JournalPath(c.Dir)); err != nil {
+			return fmt.Errorf("broker %d: %w", c.ID, err)
+		}
+		defer func() { err = errors.Join(err, notes.Close()) }()
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("broker %d: %w", c.ID, err)
@@ -70,7 +80,7 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 	if c.Advertise == "" {
 		c.Advertise = listener.Addr().String()
 	}
-	b := &brokerProcess{config: c, disk: disk, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
+	b := &brokerProcess{config: c, disk: disk, journal: notes, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
 	b.epoch.Store(replica.NoBrokerEpoch)
 	recovered, err := b.recover()
 	if err != nil {
@@ -85,6 +95,8 @@ type brokerProcess struct {
 	disk   *storage.Files
 	broker *inbox.Broker
 	shell  *shell
+	// journal is nil if there is none.
+	journal *journal.Recorder
 	kafka.Watchers
 
 	learned   int
@@ -103,6 +115,7 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 	c := b.config
 	hosted := b.hosted()
 	var events []control.Event
+	var power *journal.Power
 	if c.PowerCut != nil {
 		cut := replica.Cut{}
 		for _, h := range hosted {
@@ -122,6 +135,7 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 		if err != nil {
 			return nil, err
 		}
+		power = &journal.Power{Lost: lost}
 		for _, h := range hosted {
 			l, err := b.disk.Log(h.Partition)
 			if err != nil {
@@ -134,6 +148,7 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 				e.From = e.To
 			}
 			events = append(events, e)
+			power.Cut = append(power.Cut, journal.Cut{Partition: h.Partition, LogCut: cut[h.Partition]})
 		}
 	}
 	start := max(c.Start, 1)
@@ -158,7 +173,7 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 		config.Replica.LagMax, config.Replica.FetchWait = replica.Time(s.LagMax), replica.Time(s.FetchWait)
 		config.Replica.Timeout, config.Replica.Backoff = replica.Time(s.RequestTimeout), replica.Time(s.Backoff)
 	}
-	if b.broker, err = inbox.Start(config, b.disk); err != nil {
+	if err := b.open(config, power); err != nil {
 		return nil, err
 	}
 	for _, h := range hosted {
@@ -173,6 +188,47 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 		events = append(events, e)
 	}
 	return events, nil
+}
+
+// open makes the cores, and writes down of what.
+func (b *brokerProcess) open(c inbox.Config, power *journal.Power) (err error) {
+	if b.journal == nil {
+		b.broker, err = inbox.Start(c, b.disk)
+		return err
+	}
+	start := &journal.Start{Node: b.config.ID, Hold: b.config.Hold, Broker: &c, Power: power}
+	for _, h := range c.Hosted {
+		l, err := b.disk.Log(h.Partition)
+		if err != nil {
+			return err
+		}
+		found, err := journal.Look(h.Partition, l)
+		if err != nil {
+			return err
+		}
+		start.Disk = append(start.Disk, found)
+	}
+	if err := b.journal.Start(start); err != nil {
+		return err
+	}
+	disk := &markedDisk{Disk: b.journal.Disk(b.disk)}
+	if b.broker, err = inbox.Start(c, disk); err != nil {
+		disk.opened.Error = err.Error()
+		return errors.Join(err, b.journal.Opened(disk.opened, nil))
+	}
+	return b.journal.Opened(disk.opened, func(now replica.Time) []byte { return b.broker.AppendState(now, nil) })
+}
+
+// markedDisk remembers whether there was the marker of a clean shutdown.
+type markedDisk struct {
+	replica.Disk
+	opened journal.Opened
+}
+
+func (d *markedDisk) TakeCleanShutdown() (int64, bool, error) {
+	epoch, ok, err := d.Disk.TakeCleanShutdown()
+	d.opened.BrokerEpoch, d.opened.Marked = epoch, ok
+	return epoch, ok, err
 }
 
 // hosted lists the partitions of which the broker has a replica.
@@ -196,7 +252,7 @@ func randomIncarnation() uint64 {
 
 func (b *brokerProcess) run(ctx context.Context, listener net.Listener, recovered []control.Event) error {
 	c := b.config
-	b.shell = newShell(c.ID, c.Hold, b.broker, c.Out, c.Log)
+	b.shell = newShell(c.ID, c.Hold, b.broker, b.journal, c.Out, c.Log)
 	read := values
 	if !c.Hold {
 		read = nil // logs of a free run are too long to be looked at in a view
@@ -242,7 +298,11 @@ func (b *brokerProcess) run(ctx context.Context, listener net.Listener, recovere
 	if err != nil {
 		return err
 	}
-	return b.broker.Stop()
+	if err := b.journal.Mark(journal.Stopping, nil); err != nil {
+		return err
+	}
+	err = b.broker.Stop()
+	return errors.Join(err, b.journal.Mark(journal.Stopped, err))
 }
 
 // values reads the values out of a batch for people.
@@ -373,10 +433,15 @@ func (b *brokerProcess) NewProducerID() (int64, int16) {
 // flushes makes the logs durable by time, beside the loop: an fsync holds nothing up.
 func (b *brokerProcess) flushes(ctx context.Context) {
 	every(ctx, b.config.Settings.FlushInterval, func() {
-		for _, p := range b.broker.Partitions() {
-			if err := b.disk.Flush(p); err != nil {
-				b.config.Log.Error("flush", "partition", p.String(), "error", err)
+		err := b.shell.beside(ctx, journal.Flushing, journal.Flushed, func() {}, func() error {
+			var errs []error
+			for _, p := range b.broker.Partitions() {
+				errs = append(errs, b.disk.Flush(p))
 			}
+			return errors.Join(errs...)
+		})
+		if err != nil && ctx.Err() == nil {
+			b.config.Log.Error("flush", "error", err)
 		}
 	})
 }
@@ -384,10 +449,9 @@ func (b *brokerProcess) flushes(ctx context.Context) {
 // checkpoints makes the high watermarks durable by time.
 func (b *brokerProcess) checkpoints(ctx context.Context) {
 	every(ctx, b.config.Settings.CheckpointInterval, func() {
-		hw, err := b.shell.highWatermarks(ctx, b.broker)
-		if err == nil {
-			err = b.disk.Checkpoint(hw)
-		}
+		var hw map[replica.Partition]int64
+		err := b.shell.beside(ctx, journal.Checkpointing, journal.Checkpointed, func() { hw = b.broker.HighWatermarks() },
+			func() error { return b.disk.Checkpoint(hw) })
 		if err != nil && ctx.Err() == nil {
 			b.config.Log.Error("checkpoint", "error", err)
 		}
@@ -421,6 +485,9 @@ func splitHostPort(address string) (string, int32, error) {
 	}
 	return host, int32(n), nil
 }
+
+// JournalPath is the file in a node's folder that its journal is in.
+func JournalPath(dir string) string { return filepath.Join(dir, "node.journal") }
 
 // LogPath is the file in a node's folder that its standard error goes to.
 func LogPath(dir string) string { return filepath.Join(dir, "node.log") }

@@ -15,6 +15,7 @@ import (
 
 	"tidemark/node/control"
 	"tidemark/node/controller"
+	"tidemark/node/journal"
 	"tidemark/node/kafka"
 	"tidemark/node/replica"
 	"tidemark/node/rules"
@@ -31,15 +32,17 @@ type ControllerConfig struct {
 	Rules    rules.Set
 	Topics   []Topic
 	Settings Settings
-	Out      io.Writer
-	Log      *slog.Logger
+	// NoJournal: it does not write a journal. It writes one only if it has a control listener.
+	NoJournal bool
+	Out       io.Writer
+	Log       *slog.Logger
 }
 
 // snapshotFile is the controller's record in its folder.
 const snapshotFile = "controller-record"
 
 // RunController runs the controller until the context ends or something fails that it cannot go on after.
-func RunController(ctx context.Context, c ControllerConfig) error {
+func RunController(ctx context.Context, c ControllerConfig) (err error) {
 	config := controller.Config{Rules: c.Rules, Unclean: c.Settings.Unclean}
 	for _, n := range c.Brokers {
 		config.Brokers = append(config.Brokers, replica.ID(n))
@@ -61,23 +64,43 @@ func RunController(ctx context.Context, c ControllerConfig) error {
 		return fmt.Errorf("controller: %w", err)
 	}
 	k := &controllerProcess{config: c, path: filepath.Join(c.Dir, snapshotFile)}
-	data, err := os.ReadFile(k.path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		k.controller, err = controller.Open(config)
-	case err == nil:
-		k.controller, err = controller.Restore(config, 0, data)
+	if c.Control != "" && !c.NoJournal {
+		if k.journal, err = journal.Append(JournalPath(c.Dir)); err != nil {
+			return fmt.Errorf("controller: %w", err)
+		}
+		defer func() { err = errors.Join(err, k.journal.Close()) }()
 	}
-	if err != nil {
+	if err := k.open(config); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
 	k.written = k.controller.Version()
 	return k.run(ctx)
 }
 
+// open makes the core of the record in the folder, if there is one, and writes down of what.
+func (k *controllerProcess) open(c controller.Config) error {
+	data, err := os.ReadFile(k.path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := k.journal.Start(&journal.Start{Node: control.Controller, Hold: k.config.Hold, Controller: &c, Record: data}); err != nil {
+		return err
+	}
+	if data == nil {
+		k.controller, err = controller.Open(c)
+	} else {
+		k.controller, err = controller.Restore(c, 0, data)
+	}
+	if err != nil {
+		return errors.Join(err, k.journal.Opened(journal.Opened{Error: err.Error()}, nil))
+	}
+	return k.journal.Opened(journal.Opened{}, func(replica.Time) []byte { return k.controller.AppendState(nil) })
+}
+
 type controllerProcess struct {
 	config     ControllerConfig
 	controller *controller.Controller
+	journal    *journal.Recorder // nil if there is none
 	shell      *shell
 	path       string
 	written    int64
@@ -91,7 +114,7 @@ func (k *controllerProcess) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
-	k.shell = newShell(control.Controller, c.Hold, k.controller, c.Out, c.Log)
+	k.shell = newShell(control.Controller, c.Hold, k.controller, k.journal, c.Out, c.Log)
 	k.shell.host = control.NewController(k.shell.inbox, k.controller)
 	k.shell.connect = k.connect
 	k.shell.settled = k.settled
@@ -126,7 +149,13 @@ func (k *controllerProcess) run(ctx context.Context) error {
 	if cause := context.Cause(running); err == nil && cause != nil && ctx.Err() == nil {
 		err = cause
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := k.journal.Mark(journal.Stopping, nil); err != nil {
+		return err
+	}
+	return k.journal.Mark(journal.Stopped, nil)
 }
 
 // settled makes a changed record durable before anything that follows from it leaves.

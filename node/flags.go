@@ -26,6 +26,7 @@ type Flags struct {
 	Peers      []string
 	Dir        string
 	Control    string
+	Journal    string
 	Hold       bool
 	Protocol   string
 	Without    []string
@@ -57,6 +58,7 @@ func (f *Flags) add(fs *pflag.FlagSet, listen string) {
 	fs.StringArrayVar(&f.Peers, "peer", nil, "ID=host:port: where this node reaches that broker, if not where it advertises")
 	fs.StringVar(&f.Dir, "dir", "", "folder for this node's data")
 	fs.StringVar(&f.Control, "control", "", "host:port to listen on for commands and views")
+	fs.StringVar(&f.Journal, "journal", "on", "on: with --control, write what the node can be run again from (tidemark replay) to node.journal in its folder; off: do not")
 	fs.BoolVar(&f.Hold, "hold", false, "move only by commands: every message waits until it is delivered, no time-out runs")
 	fs.StringVar(&f.Protocol, "protocol", string(rules.KIP320), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&f.Without, "without", nil, "take a rule away, by its name")
@@ -70,7 +72,7 @@ func (f *Flags) add(fs *pflag.FlagSet, listen string) {
 // Broker is the configuration that the flags say, or what is wrong with them.
 func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
 	c := BrokerConfig{ID: control.NodeID(f.ID), Listen: f.Listen, Advertise: f.Advertise, Controller: f.Controller, Dir: f.Dir,
-		Control: f.Control, Hold: f.Hold, Start: f.Start, Out: out, Log: log}
+		Control: f.Control, NoJournal: f.Journal == "off", Hold: f.Hold, Start: f.Start, Out: out, Log: log}
 	if f.ID < 1 {
 		return c, fmt.Errorf("--id %d: want 1 or more", f.ID)
 	}
@@ -121,7 +123,7 @@ func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
 
 // ControllerConfig is the configuration that the flags say, or what is wrong with them.
 func (f *Flags) ControllerConfig(out io.Writer, log *slog.Logger) (ControllerConfig, error) {
-	c := ControllerConfig{Listen: f.Listen, Dir: f.Dir, Control: f.Control, Hold: f.Hold, Out: out, Log: log}
+	c := ControllerConfig{Listen: f.Listen, Dir: f.Dir, Control: f.Control, NoJournal: f.Journal == "off", Hold: f.Hold, Out: out, Log: log}
 	var err error
 	c.Brokers, err = f.common(&c.Peers, &c.Rules, &c.Topics, &c.Settings)
 	return c, err
@@ -139,6 +141,9 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 		if err := wantAddress("--control", f.Control); err != nil {
 			return nil, err
 		}
+	}
+	if f.Journal != "on" && f.Journal != "off" {
+		return nil, fmt.Errorf("--journal %q: want on or off", f.Journal)
 	}
 	var brokers []control.NodeID
 	for _, b := range f.Brokers {
@@ -215,21 +220,24 @@ func (c BrokerConfig) Args(brokers []control.NodeID) []string {
 		cut := c.PowerCut[name]
 		args = append(args, "--power-cut", fmt.Sprintf("%s=%d+%d", name, cut.Keep, cut.Torn))
 	}
-	return append(args, commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.Peers, c.Rules, c.Topics, c.Settings, brokers)...)
+	return append(args, commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.NoJournal, c.Peers, c.Rules, c.Topics, c.Settings, brokers)...)
 }
 
 // Args is the command line of a controller with that configuration, without the word for the command.
 func (c ControllerConfig) Args() []string {
-	return commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.Peers, c.Rules, c.Topics, c.Settings, c.Brokers)
+	return commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.NoJournal, c.Peers, c.Rules, c.Topics, c.Settings, c.Brokers)
 }
 
-func commonArgs(listen, commands, dir string, hold bool, peers map[control.NodeID]string, set rules.Set, topics []Topic, s Settings, brokers []control.NodeID) []string {
+func commonArgs(listen, commands, dir string, hold, noJournal bool, peers map[control.NodeID]string, set rules.Set, topics []Topic, s Settings, brokers []control.NodeID) []string {
 	args := []string{"--listen", listen, "--dir", dir, "--with-parent"}
 	if commands != "" {
 		args = append(args, "--control", commands)
 	}
 	if hold {
 		args = append(args, "--hold")
+	}
+	if noJournal {
+		args = append(args, "--journal", "off")
 	}
 	for _, n := range slices.Sorted(maps.Keys(peers)) {
 		args = append(args, "--peer", n.String()+"="+peers[n])

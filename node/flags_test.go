@@ -89,7 +89,7 @@ func TestABrokersCommandLineSaysItsWholeConfiguration(t *testing.T) {
 		maybe := rapid.OneOf(rapid.Just(""), drawAddress)
 		c := BrokerConfig{ID: rapid.SampledFrom(brokers).Draw(t, "id"), Listen: drawAddress.Draw(t, "listen"), Advertise: maybe.Draw(t, "advertise"),
 			Controller: drawAddress.Draw(t, "controller"), Peers: drawPeers(t, brokers), Dir: "/data/" + rapid.StringMatching(`[a-z =,+:]{1,10}`).Draw(t, "dir"),
-			Control: maybe.Draw(t, "control"), Hold: rapid.Bool().Draw(t, "hold"), Rules: drawRules(t), Topics: drawTopics(t, brokers),
+			Control: maybe.Draw(t, "control"), Hold: rapid.Bool().Draw(t, "hold"), NoJournal: rapid.Bool().Draw(t, "no journal"), Rules: drawRules(t), Topics: drawTopics(t, brokers),
 			Settings: drawSettings(t), Start: rapid.Int32Range(1, 1000).Draw(t, "start")}
 		if rapid.Bool().Draw(t, "power failed") {
 			c.PowerCut = map[string]replica.LogCut{}
@@ -110,7 +110,7 @@ func TestTheControllersCommandLineSaysItsWholeConfiguration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		brokers := drawIDs.Draw(t, "brokers")
 		c := ControllerConfig{Listen: drawAddress.Draw(t, "listen"), Brokers: brokers, Peers: drawPeers(t, brokers), Dir: "/data",
-			Control: rapid.OneOf(rapid.Just(""), drawAddress).Draw(t, "control"), Hold: rapid.Bool().Draw(t, "hold"), Rules: drawRules(t),
+			Control: rapid.OneOf(rapid.Just(""), drawAddress).Draw(t, "control"), Hold: rapid.Bool().Draw(t, "hold"), NoJournal: rapid.Bool().Draw(t, "no journal"), Rules: drawRules(t),
 			Topics: drawTopics(t, brokers), Settings: drawSettings(t)}
 		f, err := parse((*Flags).AddController, c.Args())
 		require.NoError(t, err)
@@ -153,6 +153,7 @@ func TestAWrongCommandLineIsRefusedByFlagAndValue(t *testing.T) {
 		{"a power cut of no log", []string{"--power-cut", "orders=1"}, `--power-cut "orders=1": want`},
 		{"a power cut by a word", []string{"--power-cut", "orders-0=all"}, `--power-cut "orders-0=all": want`},
 		{"a power cut below nothing", []string{"--power-cut", "*=-1"}, `--power-cut "*=-1": want`},
+		{"a journal that is neither on nor off", []string{"--journal", "maybe"}, `--journal "maybe": want on or off`},
 		{"a start before the first", []string{"--start", "0"}, "--start 0: want 1 or more"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

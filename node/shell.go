@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"tidemark/node/control"
 	"tidemark/node/inbox"
+	"tidemark/node/journal"
 	"tidemark/node/kafka"
 	"tidemark/node/replica"
 )
@@ -30,6 +32,7 @@ type shell struct {
 	host    *control.Host
 	events  *stream
 	log     *slog.Logger
+	journal *journal.Recorder
 	began   time.Time
 	connect func(to replica.ID) *kafka.Conn
 	// settled is called after the cores have handled what came, before anything of it leaves the process.
@@ -75,8 +78,8 @@ type peer struct {
 	partition replica.Partition
 }
 
-func newShell(self control.NodeID, hold bool, core inbox.Core, out io.Writer, log *slog.Logger) *shell {
-	return &shell{self: self, hold: hold, core: core, inbox: inbox.New(core, hold), events: newStream(out), log: log, began: time.Now(),
+func newShell(self control.NodeID, hold bool, core inbox.Core, j *journal.Recorder, out io.Writer, log *slog.Logger) *shell {
+	return &shell{self: self, hold: hold, core: core, inbox: inbox.New(j.Core(core), hold), journal: j, events: newStream(out), log: log, began: time.Now(),
 		settled: func([]replica.Message) error { return nil },
 		in:      make(chan envelope, 1024), commands: make(chan order), asks: make(chan func()), done: make(chan struct{}),
 		replies: map[question]func(replica.Message){}, conns: map[peer]*kafka.Conn{},
@@ -146,15 +149,16 @@ func (s *shell) run(ctx context.Context) error {
 	defer s.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var arrived []envelope
 	for {
-		var out []replica.Message
+		arrived = arrived[:0]
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-s.in:
-			out = s.arrive(e, out)
-			for n := 1; n < together && len(s.in) > 0; n++ {
-				out = s.arrive(<-s.in, out)
+			arrived = append(arrived, s.ticket(e))
+			for len(arrived) < together && len(s.in) > 0 {
+				arrived = append(arrived, s.ticket(<-s.in))
 			}
 		case o := <-s.commands:
 			if err := s.command(o); err != nil {
@@ -166,9 +170,9 @@ func (s *shell) run(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		}
-		now := s.now()
-		if !s.hold && s.core.Deadline() <= now {
-			out = s.core.Step(now, replica.Message{From: replica.ID(s.self), To: replica.ID(s.self), Body: &replica.Tick{}}, out)
+		out, err := s.handle(arrived)
+		if err != nil {
+			return err
 		}
 		if err := s.leave(nil, out); err != nil {
 			return err
@@ -179,15 +183,52 @@ func (s *shell) run(ctx context.Context) error {
 	}
 }
 
-// arrive puts a message in front of the cores.
-func (s *shell) arrive(e envelope, out []replica.Message) []replica.Message {
+// handle puts messages in front of the cores, and in a free run lets time pass. All of it happens at one time, and the journal
+// has it before the cores have.
+func (s *shell) handle(arrived []envelope) (out []replica.Message, err error) {
+	now := s.now()
+	if s.hold {
+		for _, e := range arrived {
+			out = s.arrive(now, e, out)
+		}
+		return out, nil // the inbox holds them: what it does not hold is written down one by one
+	}
+	if len(arrived) == 0 && s.core.Deadline() > now {
+		return nil, nil
+	}
+	if s.journal != nil {
+		messages := make([]replica.Message, len(arrived))
+		for i, e := range arrived {
+			messages[i] = e.m
+		}
+		if err := s.journal.Begin(now, true, messages...); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range arrived {
+		out = s.arrive(now, e, out)
+	}
+	if s.core.Deadline() <= now {
+		out = s.inbox.Step(now, replica.Message{From: replica.ID(s.self), To: replica.ID(s.self), Body: &replica.Tick{}}, out)
+	}
+	s.journal.End(now)
+	return out, nil
+}
+
+// ticket gives a client's request a number of its own in a free run: correlation ids are a connection's, and an answer must not
+// go to a request of another one.
+func (s *shell) ticket(e envelope) envelope {
 	if e.m.From.IsClient() && !s.hold {
-		// Correlation ids are a connection's own: an answer must not go to a request of another one.
 		number, reply := e.m.Number, e.reply
 		s.tickets++
 		e.m.Number = s.tickets
 		e.reply = func(a replica.Message) { a.Number = number; reply(a) }
 	}
+	return e
+}
+
+// arrive puts a message in front of the cores.
+func (s *shell) arrive(now replica.Time, e envelope, out []replica.Message) []replica.Message {
 	name := control.Name(e.m)
 	if s.hold {
 		if _, again := s.fates[name]; again {
@@ -196,7 +237,7 @@ func (s *shell) arrive(e envelope, out []replica.Message) []replica.Message {
 		}
 	}
 	s.expect(e)
-	out, fate := s.inbox.Arrive(s.now(), e.m, out)
+	out, fate := s.inbox.Arrive(now, e.m, out)
 	if s.hold {
 		s.fates[name] = control.Fate(fate)
 		for _, waiting := range s.awaited[name] {
@@ -243,6 +284,9 @@ func (s *shell) leave(events []control.Event, out []replica.Message) error {
 	}
 	for _, m := range out {
 		s.send(m)
+	}
+	if s.hold {
+		return s.journal.Flush() // whoever moves the node by commands may kill it now
 	}
 	return nil
 }
@@ -304,13 +348,41 @@ func (s *shell) command(o order) error {
 		o.reply <- control.Reply{Error: fmt.Sprintf("%s: the node moves by itself; start it with --hold to move it by commands", c.Do)}
 		return nil
 	}
+	begins, ends := noted(c.Do)
+	if begins != "" {
+		if err := s.journal.Mark(begins, nil); err != nil {
+			return err
+		}
+	}
 	reply, out := s.host.Do(s.now(), c)
+	if ends != "" {
+		var failed error
+		if reply.Error != "" {
+			failed = errors.New(reply.Error)
+		}
+		if err := s.journal.Mark(ends, failed); err != nil {
+			return err
+		}
+	}
 	if c.Do == control.Drop && reply.Error == "" {
 		s.dropped(*c.Message)
 	}
 	err := s.leave(reply.Events, out)
 	o.reply <- reply
 	return err
+}
+
+// noted is what the journal has of a command that acts on the disk and is no message: its beginning and its end.
+func noted(v control.Verb) (begins, ends journal.Event) {
+	switch v {
+	case control.Flush:
+		return journal.Flushing, journal.Flushed
+	case control.Checkpoint:
+		return journal.Checkpointing, journal.Checkpointed
+	case control.FailAppend:
+		return journal.FailAppend, ""
+	}
+	return "", ""
 }
 
 // dropped tells the connection over which a request came that it gets no answer.
@@ -349,15 +421,25 @@ func (s *shell) serveControl(address string) (*commandServer, error) {
 	return &commandServer{control.Serve(l, s.order), l.Addr().String()}, nil
 }
 
-// highWatermarks asks the loop, which owns the cores, for what a checkpoint writes.
-func (s *shell) highWatermarks(ctx context.Context, b *inbox.Broker) (map[replica.Partition]int64, error) {
-	got := make(chan map[replica.Partition]int64, 1)
+// beside does something that takes time beside the loop, and has the loop, which owns the cores, note its beginning and its end.
+// With the beginning, first is called in the loop.
+func (s *shell) beside(ctx context.Context, begins, ends journal.Event, first func(), then func() error) error {
+	if err := s.inLoop(ctx, func() error { first(); return s.journal.Mark(begins, nil) }); err != nil {
+		return err
+	}
+	failed := then()
+	return errors.Join(failed, s.inLoop(ctx, func() error { return s.journal.Mark(ends, failed) }))
+}
+
+// inLoop has the loop do something and waits for it.
+func (s *shell) inLoop(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
 	select {
-	case s.asks <- func() { got <- b.HighWatermarks() }:
-		return <-got, nil
+	case s.asks <- func() { done <- do() }:
+		return <-done
 	case <-s.done:
-		return nil, net.ErrClosed
+		return net.ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }

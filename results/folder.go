@@ -7,7 +7,7 @@
 //	  schedule.sched     what was done to the cluster, as it was resolved
 //	  transcript.txt     of a schedule: one line a step
 //	  meta.json          what was asked for: cluster, workload, seed, and what must have happened for a pass
-//	  nodes/             each node's data folder and log
+//	  nodes/             each node's data folder, with its log and its journal
 //
 // The folder is made before anything starts, and each file is written as soon as its content is known; what a killed
 // harness leaves can be judged as far as it goes.

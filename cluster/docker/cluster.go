@@ -194,11 +194,11 @@ func (k *Cluster) args(m *member) []string {
 	listen, commands := inside(m, clientPort), inside(m, commandPort)
 	if m.id == control.Controller {
 		c := node.ControllerConfig{Listen: inside(m, controllerPort), Control: commands, Brokers: k.ids, Peers: k.peers(m), Dir: k.folder(),
-			Hold: k.config.Hold, Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings}
+			Hold: k.config.Hold, NoJournal: k.config.NoJournal, Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings}
 		return append([]string{"controller"}, c.Args()...)
 	}
 	c := node.BrokerConfig{ID: m.id, Listen: listen, Control: commands, Advertise: k.address(m, clientPort),
-		Controller: inside(k.members[control.Controller], controllerPort), Peers: k.peers(m), Dir: k.folder(), Hold: k.config.Hold,
+		Controller: inside(k.members[control.Controller], controllerPort), Peers: k.peers(m), Dir: k.folder(), Hold: k.config.Hold, NoJournal: k.config.NoJournal,
 		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
 	if m.cut != nil {
 		c.PowerCut = map[string]replica.LogCut{}

@@ -49,5 +49,5 @@
 // network. Where that is impossible (Docker Desktop, an engine without root) ports are published on 127.0.0.1 and brokers
 // advertise those; the engine's proxy there accepts connections also for dead and paused nodes, so a refused connection is
 // no evidence, and connecting takes a moment longer. An engine on another machine serves only if its containers' addresses
-// can be reached from here; it does not see our files, so that data is in volumes, which go with the run.
+// can be reached from here; it does not see our files, so that data and journals are in volumes, which go with the run.
 package docker

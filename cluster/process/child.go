@@ -48,6 +48,10 @@ func startChild(ctx context.Context, binary, dir string, args []string, events f
 		return nil, err
 	}
 	defer log.Close()
+	// An empty line takes the room that the last words of a process need when the disk is full.
+	if _, err := log.WriteString("\n"); err != nil {
+		return nil, err
+	}
 	c := &child{cmd: exec.Command(binary, args...), dir: dir, ended: make(chan struct{})}
 	c.cmd.Stderr = log
 	// A signal to the harness's process group, as Ctrl-C sends it, is not for the nodes: the harness ends them itself.

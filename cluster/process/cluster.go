@@ -261,12 +261,12 @@ func (k *Cluster) args(n cluster.NodeID, m *member) []string {
 	}
 	dir := dataDir(k.config.Dir, n)
 	if n == control.Controller {
-		c := node.ControllerConfig{Listen: listen, Control: anyPort, Brokers: k.ids, Peers: peers, Dir: dir, Hold: k.config.Hold,
+		c := node.ControllerConfig{Listen: listen, Control: anyPort, Brokers: k.ids, Peers: peers, Dir: dir, Hold: k.config.Hold, NoJournal: k.config.NoJournal,
 			Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings}
 		return append([]string{"controller"}, c.Args()...)
 	}
 	c := node.BrokerConfig{ID: n, Listen: listen, Control: anyPort, Advertise: k.address(cluster.ClientsID, n),
-		Controller: k.address(n, control.Controller), Peers: peers, Dir: dir, Hold: k.config.Hold,
+		Controller: k.address(n, control.Controller), Peers: peers, Dir: dir, Hold: k.config.Hold, NoJournal: k.config.NoJournal,
 		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
 	if m.cut != nil {
 		c.PowerCut = map[string]replica.LogCut{}

@@ -218,6 +218,7 @@ func TestWrongCommandLinesSayWhatIsWrong(t *testing.T) {
 		{"run --time 1s", "time 1s is too short for faults"},
 		{"run --clients 0", "--clients 0: want 1 or more"},
 		{"run --rate -1", "--rate -1: want operations a second"},
+		{"run --journal maybe", `--journal "maybe": want on or off`},
 		{"run --acks 2", "--acks 2: want all, 1 or 0"},
 		{"run --faults fire", `fault "fire": there are kill, pause, partition, power, and none`},
 		{"run --topic orders", `topic "orders": want NAME:PARTITIONS:REPLICAS`},

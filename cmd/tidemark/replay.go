@@ -16,18 +16,29 @@ func newReplay() *cobra.Command {
 	var (
 		on, protocol string
 		verbose      bool
+		node         string
 		c            tidemark.ReplayConfig
 	)
 	cmd := &cobra.Command{
-		Use:   "replay SCHEDULE",
-		Short: "Play a schedule once more, anywhere, as it is or as short as it gets",
+		Use:   "replay SCHEDULE | RUN --node NODE",
+		Short: "Play a schedule once more, anywhere; or run a node of a stored run again",
 		Long: `Play a schedule on any backend, compare its transcript with the simulation's, and judge what came of it.
 
 SCHEDULE is a file, or the name of an embedded one. With --shrink it has to be a violation; it is shrunk in simulation, printed,
 and its shortest form is played.
-Exit code 0: what it expects, and the simulation's transcript; 1: anything else.`,
+Exit code 0: what it expects, and the simulation's transcript; 1: anything else.
+
+With --node (a broker's number, controller, or all), RUN is the folder of a run on processes or in containers, or of one schedule in
+that of a reproduction. The node is run again in this process from the journal that it wrote: every message that passed its inbox,
+over all its incarnations, with the kills and power failures between. The hash of each step is compared with the one in the
+journal, and what was on the disk at each start with what is on the disk in memory; the first difference is named. With
+--without and --rule it runs with other rules, and the difference says where they begin to matter.
+Exit code 0: everything is the same; 1: there is a difference; 255: the journal cannot be read.`,
 		Args: oneSchedule,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("node") {
+				return replayNodes(cmd, tidemark.ReplayNodesConfig{Folder: args[0], Node: node, Without: c.Without, Rules: c.Rules}, verbose)
+			}
 			var err error
 			if c.File, err = findSchedule(args[0]); err != nil {
 				return usageError{err}
@@ -70,6 +81,7 @@ Exit code 0: what it expects, and the simulation's transcript; 1: anything else.
 	fs.StringVar(&protocol, "protocol", string(rules.HW), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
+	fs.StringVar(&node, "node", "", "run this node of a stored run again, from its journal: a broker's number, controller, or all")
 	fs.BoolVar(&c.Shrink, "shrink", false, "make it as short as it gets first")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "print transcript and findings")
 	fs.StringVar(&c.Binary, "binary", "", "tidemark executable that nodes run (default: this one, or one that is built)")

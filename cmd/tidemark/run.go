@@ -20,7 +20,7 @@ import (
 
 // clusterFlags are the flags about the cluster that run and up have in common.
 type clusterFlags struct {
-	on, protocol, leaderEpoch string
+	on, protocol, leaderEpoch, journal string
 }
 
 func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig) {
@@ -32,6 +32,7 @@ func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig) {
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
 	fs.StringArrayVar(&c.Settings, "config", nil, "a setting of the nodes by Kafka's name, for example min.insync.replicas=2")
+	fs.StringVar(&f.journal, "journal", "on", "on: nodes write journals, from which tidemark replay --node runs them again; off: they do not")
 	fs.StringVar(&c.Binary, "binary", "", "tidemark executable that nodes run (default: this one, or one that is built)")
 	fs.StringVar(&c.Root, "results", "", "folder in which the folder of this run is made (default results/runs)")
 }
@@ -44,6 +45,10 @@ func (f *clusterFlags) read(c *tidemark.RunConfig) error {
 	if c.On == tidemark.OnSim {
 		return fmt.Errorf("--on sim: a simulation moves only by schedules (tidemark reproduce --on sim); use process or docker")
 	}
+	if f.journal != "on" && f.journal != "off" {
+		return fmt.Errorf("--journal %q: want on or off", f.journal)
+	}
+	c.NoJournal = f.journal == "off"
 	switch {
 	case f.leaderEpoch != "" && f.protocol != "":
 		return fmt.Errorf("--leader-epoch %s and --protocol %s: give one of them", f.leaderEpoch, f.protocol)

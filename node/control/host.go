@@ -65,7 +65,7 @@ func (h *Host) Report(out []replica.Message) (Reply, []replica.Message) {
 func (h *Host) do(now replica.Time, c Command) ([]replica.Message, error) {
 	self := replica.ID(h.self)
 	step := func(p replica.Partition, b replica.Body) []replica.Message {
-		return h.core().Step(now, replica.Message{From: self, To: self, Partition: p, Body: b}, nil)
+		return h.inbox.Step(now, replica.Message{From: self, To: self, Partition: p, Body: b}, nil)
 	}
 	switch c.Do {
 	case Deliver, Drop, Break:
@@ -109,13 +109,6 @@ func (h *Host) do(now replica.Time, c Command) ([]replica.Message, error) {
 	return nil, fmt.Errorf("%s does not know the command %q", h.self, c.Do)
 }
 
-func (h *Host) core() inbox.Core {
-	if h.broker != nil {
-		return h.broker
-	}
-	return h.ruler
-}
-
 func (h *Host) eachPartition(step func(replica.Partition, replica.Body) []replica.Message, body func() replica.Body) []replica.Message {
 	var out []replica.Message
 	if h.broker != nil {
@@ -145,7 +138,7 @@ func (h *Host) onMessage(now replica.Time, c Command) ([]replica.Message, error)
 		for _, p := range h.concerned(replica.Kind(m.Kind)) {
 			lost := replica.Message{From: to, To: replica.ID(h.self), Partition: p, Number: m.Number,
 				Body: &replica.ConnectionLost{Request: replica.Kind(m.Kind)}}
-			out = h.core().Step(now, lost, out)
+			out = h.inbox.Step(now, lost, out)
 		}
 		return out, nil
 	}

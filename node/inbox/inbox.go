@@ -47,6 +47,11 @@ func (x *Inbox) Arrive(now replica.Time, m replica.Message, out []replica.Messag
 	return x.core.Step(now, m, out), Handled
 }
 
+// Step hands the core a message that does not come from outside: of the node's own timers, and of commands to it.
+func (x *Inbox) Step(now replica.Time, m replica.Message, out []replica.Message) []replica.Message {
+	return x.core.Step(now, m, out)
+}
+
 // looks says whether the message is a harness's look at the replica, which nothing holds and nothing cuts.
 func looks(m replica.Message) bool {
 	b, ok := m.Body.(*replica.Fetch)

@@ -55,6 +55,12 @@ func (d *Disk) Flush(p replica.Partition) error {
 	return nil
 }
 
+// FlushOldest makes the oldest n of the partition's unsynced operations durable: a flush that began when there were no more.
+func (d *Disk) FlushOldest(p replica.Partition, n int) {
+	s := &d.logs[d.place(p)]
+	s.unsynced = s.unsynced[min(max(n, 0), len(s.unsynced)):]
+}
+
 // Unsynced is the number of the partition's operations since its last flush: the largest Keep of a cut that means
 // something, so that whoever chooses cuts can enumerate them.
 func (d *Disk) Unsynced(p replica.Partition) int { return len(d.logs[d.place(p)].unsynced) }

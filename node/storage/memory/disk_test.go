@@ -83,6 +83,21 @@ func TestAPowerFailureLeavesAPrefixOfWhatWasNotFlushed(t *testing.T) {
 	}
 }
 
+func TestAFlushCoversWhatWasThereWhenItBegan(t *testing.T) {
+	d := memory.New()
+	l := open(t, d, orders)
+	write(t, l, 1, "a", "b")
+	began := d.Unsynced(orders)
+	write(t, l, 1, "c")
+	d.FlushOldest(orders, began)
+	require.Equal(t, 1, d.Unsynced(orders))
+	_, err := d.Power(nil)
+	require.NoError(t, err)
+	assert.Equal(t, "0: a b", content(t, open(t, d, orders)))
+	d.FlushOldest(orders, 5)
+	assert.Zero(t, d.Unsynced(orders), "more than there is is all there is")
+}
+
 func TestAResetComesBackWholeWithItsStart(t *testing.T) {
 	d := memory.New()
 	l := open(t, d, orders)
