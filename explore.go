@@ -1,6 +1,7 @@
 package tidemark
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,13 +29,18 @@ type ExploreConfig struct {
 	Time      time.Duration
 	Seed      uint64
 	Severity  sim.Severity
-	Steps     int // of each schedule; 0 is sim's default
+	Faults    sim.Faults // in place of those of the severity, if there are any
+	Steps     int        // of each schedule; 0 is sim's default
 	KeepGoing bool
+	// Twice runs the search once more and compares every step: two runs that differ are an error, a [sim.Mismatch].
+	Twice bool
 
 	// Exhaustive search. Its own bounds are in Scope; cluster and court are filled in from the above.
 	Exhaustive bool
 	Scope      sim.Scope
 
+	// Progress is called every now and then with what has been seen so far, if it is not nil. It must not keep it.
+	Progress func(*Exploration)
 	// Found is called with each kind of anomaly, shrunk, if it is not nil.
 	Found func(Found)
 }
@@ -43,8 +49,8 @@ type ExploreConfig struct {
 type Found struct {
 	sim.Find
 	File   *schedule.File // shrunk, commented, with what every protocol does with it
-	Shrunk *sim.Shrunk
-	Took   time.Duration // for shrinking
+	Shrunk *sim.Shrunk    // nil if the search was interrupted before: then File is as it was found
+	Took   time.Duration  // for shrinking
 }
 
 // Exploration is what a search came to: one of Random and Exhaustive.
@@ -60,7 +66,7 @@ func (x *Exploration) Clean() bool {
 	if x.Exhaustive != nil {
 		return x.Exhaustive.Complete
 	}
-	return len(x.Found) == 0 && x.Random.Violations == 0
+	return len(x.Found) == 0 && x.Random.Violations == 0 && x.Random.Stopped != sim.Interrupted
 }
 
 // Court is where the search's finds are judged.
@@ -103,27 +109,44 @@ func Explore(ctx context.Context, c ExploreConfig) (*Exploration, error) {
 	x := &Exploration{}
 	began := time.Now()
 	var finds []sim.Find
+	progress := func(at *Exploration) {
+		if c.Progress != nil {
+			at.Took = time.Since(began)
+			c.Progress(at)
+		}
+	}
 	if c.Exhaustive {
 		c.Scope.Cluster, c.Scope.Court = cluster, court
+		c.Scope.Progress = func(at sim.Covered) { progress(&Exploration{Exhaustive: &at}) }
 		x.Exhaustive, err = c.Scope.Run(searching)
 		if err == nil && x.Exhaustive.Find != nil {
 			finds = append(finds, *x.Exhaustive.Find)
 		}
 	} else {
-		x.Random, err = sim.Search{Cluster: cluster, Court: court, Severity: c.Severity, Seed: c.Seed, Schedules: c.Schedules,
-			Steps: c.Steps, KeepGoing: c.KeepGoing}.Run(searching)
+		search := sim.Search{Cluster: cluster, Court: court, Severity: c.Severity, Faults: c.Faults, Seed: c.Seed, Schedules: c.Schedules,
+			Steps: c.Steps, KeepGoing: c.KeepGoing, Recorded: c.Twice,
+			Progress: func(at *sim.Explored) { progress(&Exploration{Random: at}) }}
+		x.Random, err = search.Run(searching)
 		if x.Random != nil {
 			finds = x.Random.Finds
 		}
+		x.Took = time.Since(began)
+		if err == nil && c.Twice {
+			err = search.Again(ctx, x.Random)
+		}
 	}
-	x.Took = time.Since(began)
+	x.Took = cmp.Or(x.Took, time.Since(began))
 	if err != nil {
 		return x, err
 	}
 	for _, find := range finds {
 		began := time.Now()
 		file, shrunk, err := find.Minimal(ctx, court)
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			file, shrunk = find.File, nil
+		default:
 			return x, fmt.Errorf("shrinking what was found: %w", err)
 		}
 		found := Found{find, file, shrunk, time.Since(began)}

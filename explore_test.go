@@ -98,3 +98,56 @@ func TestWhatIsNoViolationIsNeitherShrunkNorExplained(t *testing.T) {
 	_, _, err = tidemark.Explain(context.Background(), tidemark.ExplainConfig{File: f})
 	assert.EqualError(t, err, "schedule S6b under any protocol: there is no violation to explain")
 }
+
+func TestAnInterruptedSearchKeepsWhatItSaw(t *testing.T) {
+	for name, c := range map[string]tidemark.ExploreConfig{
+		"random":     {Protocol: rules.KIP966, Replicas: 3, MinISR: 2, Severity: sim.Zombies},
+		"exhaustive": {Protocol: rules.KIP966, Replicas: 3, MinISR: 2, Exhaustive: true, Scope: sim.Scope{Records: 2, Epochs: 3, Changes: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			looks := 0
+			c.Progress = func(at *tidemark.Exploration) {
+				if looks++; looks == 4 {
+					cancel()
+				}
+			}
+			x, err := tidemark.Explore(ctx, c)
+			require.NoError(t, err)
+			assert.False(t, x.Clean(), "it did not see all")
+			if x.Random != nil {
+				assert.Equal(t, sim.Interrupted, x.Random.Stopped)
+				assert.Equal(t, int64(4*64), x.Random.Counts.Schedules)
+				return
+			}
+			assert.Equal(t, sim.Interrupted, x.Exhaustive.Stopped)
+			assert.Greater(t, x.Exhaustive.Expanded, 256)
+			assert.Less(t, x.Exhaustive.Expanded, x.Exhaustive.States)
+		})
+	}
+}
+
+func TestWhatAnInterruptedSearchFoundIsGivenAsItWasFound(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	x, err := tidemark.Explore(ctx, tidemark.ExploreConfig{Protocol: rules.HW, Replicas: 3, MinISR: 2, Seed: 1, Severity: sim.Sane, KeepGoing: true,
+		Progress: func(at *tidemark.Exploration) {
+			if len(at.Random.Finds) > 0 {
+				cancel()
+			}
+		}})
+	require.NoError(t, err)
+	require.NotEmpty(t, x.Found)
+	assert.Nil(t, x.Found[0].Shrunk)
+	assert.Equal(t, x.Found[0].Find.File, x.Found[0].File)
+	assert.Equal(t, sim.Interrupted, x.Random.Stopped)
+}
+
+func TestASearchThatIsRunTwiceComesToTheSame(t *testing.T) {
+	x, err := tidemark.Explore(context.Background(), tidemark.ExploreConfig{Protocol: rules.KIP966, Replicas: 3, MinISR: 2, Schedules: 100, Seed: 1,
+		Faults: sim.FaultKill | sim.FaultPower, Twice: true})
+	require.NoError(t, err)
+	assert.True(t, x.Clean())
+	assert.NotZero(t, x.Random.Counts.PowerLosses)
+}

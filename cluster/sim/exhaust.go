@@ -63,6 +63,7 @@ func (s Scope) Validate() error {
 type Covered struct {
 	States      int   // different ones
 	Transitions int64 // possible moves, those into known states included
+	Expanded    int   // states from which every move was taken
 	Depth       int   // moves that the farthest state is away from the beginning
 	// Complete: the whole scope was searched. Else Stopped says why it was not, and everything up to Depth-1 moves was.
 	Complete bool
@@ -127,6 +128,9 @@ func (s Scope) Run(ctx context.Context) (*Covered, error) {
 			x.covered.Depth++
 		}
 	}
+	if x.covered.Stopped == "" && x.covered.Find == nil {
+		x.covered.Expanded = x.covered.States
+	}
 	x.covered.Complete = x.covered.Stopped == "" && x.covered.Find == nil
 	runtime.GC() // what is garbage now was not needed
 	x.covered.Memory = heap()
@@ -158,6 +162,7 @@ func (x *exhaustion) expand(ctx context.Context, first, end int) error {
 				return nil
 			}
 		}
+		x.covered.Expanded = id
 		if id < len(x.dead) && x.dead[id] {
 			continue
 		}
@@ -243,7 +248,7 @@ func (x *exhaustion) stop(ctx context.Context) string {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return "time is over"
+		return stopped(ctx)
 	case x.s.MaxStates > 0 && x.covered.States >= x.s.MaxStates, x.covered.States > stateLimit-1<<20:
 		return fmt.Sprintf("%d states", x.covered.States)
 	case x.s.MaxMemory > 0:

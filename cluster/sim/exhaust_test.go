@@ -63,7 +63,7 @@ func TestAnExhaustiveSearchStopsAtItsBoundsAndSaysWhatItSaw(t *testing.T) {
 	s.MaxMemory = 0
 	c, err = s.Run(done)
 	require.NoError(t, err)
-	assert.Equal(t, "time is over", c.Stopped)
+	assert.Equal(t, Interrupted, c.Stopped)
 }
 
 func TestScopesThatCannotBeAreRefused(t *testing.T) {

@@ -183,7 +183,7 @@ func (x *Explanation) beginnings(ctx context.Context, c Court, f *schedule.File,
 		chance := Chance{Steps: steps, Future: x.Futures}
 		for n := range x.Futures {
 			r := streamOf(seed, int64(n))
-			k := newWalker(at.Clone(), r, Sane)
+			k := newWalker(at.Clone(), r, Sane.Faults())
 			k.run(n % (futureSteps + 1))
 			if k.w.End() && k.w.leader >= 0 && k.w.repeats(lost, differ) {
 				chance.Lost++

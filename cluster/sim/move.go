@@ -163,7 +163,7 @@ func (w *World) step(m move) schedule.Step {
 	at := control.NodeID(w.c.ids[m.at])
 	switch m.op {
 	case opProduce:
-		s.Value = w.c.values[len(w.truth.values)].name
+		s.Value = w.c.values[min(len(w.truth.values), maxValues-1)].name
 		if int(m.at) != w.leader {
 			s.To = at
 		}

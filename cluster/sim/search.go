@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -20,6 +21,7 @@ type Search struct {
 	Cluster  schedule.Cluster
 	Court    Court
 	Severity Severity
+	Faults   Faults // in place of those of the severity, if there are any
 	Seed     uint64
 	// Schedules is how many are played; 0 is until the context is done.
 	Schedules int64
@@ -27,8 +29,15 @@ type Search struct {
 	Steps int
 	// KeepGoing goes on after a violation, and looks for further kinds of anomaly.
 	KeepGoing bool
+	// Recorded chains the hash of the state after every step, and keeps the chain's end after each schedule, 16 bytes, so that
+	// [Search.Again] can compare.
+	Recorded bool
+	// Progress is called now and then, if it is not nil.
+	Progress func(*Explored)
 	// Wanted, if it is not nil, ends the search at the first find that it is true for; others are counted, and every one is confirmed.
 	Wanted func(Find) bool
+
+	after func(schedule int64, w *World, m move) // is called after every step, if it is not nil
 }
 
 // Find is a violation that was found by search and confirmed by the checker, which knows only the history.
@@ -62,6 +71,8 @@ type Explored struct {
 	Trace Key
 	// Stopped is why it ended before its schedules were played: a violation, or the context's end; "" if it did not.
 	Stopped string
+
+	trail []Key // the chain after each schedule, if it is recorded
 }
 
 // stepsOfSchedule is how long a random schedule is unless something else is asked for: longer ones find more each, but fewer
@@ -74,42 +85,29 @@ const confirmed = 20
 // Run plays random schedules. An error is the harness's.
 func (s Search) Run(ctx context.Context) (*Explored, error) {
 	x := &Explored{}
-	begins := make([]*World, 1, 2)
-	var err error
-	if begins[0], err = NewWorld(s.Cluster, s.Court.Rules, nil, &x.Counts); err != nil {
+	p, err := s.player(&x.Counts)
+	if err != nil {
 		return nil, err
 	}
-	if s.Severity >= Zombies {
-		// In every other schedule fetches are delivered by hand, so that they can be late.
-		w, err := NewWorld(s.Cluster, s.Court.Rules, []replica.Kind{replica.KindFetch}, &x.Counts)
-		if err != nil {
-			return nil, err
-		}
-		begins = append(begins, w)
-	}
-	k := &walker{}
+	k := &p.k
 	looked := map[Suspicion]int{}
-	var w World
 	for i := int64(0); s.Schedules == 0 || i < s.Schedules; i++ {
-		if i%64 == 0 && ctx.Err() != nil {
-			x.Stopped = "time is over"
-			return x, nil
+		if i%64 == 0 {
+			if ctx.Err() != nil {
+				x.Stopped = stopped(ctx)
+				return x, nil
+			}
+			if s.Progress != nil {
+				s.Progress(x)
+			}
 		}
-		begin := begins[i%int64(len(begins))]
-		begin.CloneTo(&w)
-		k.start(&w, streamOf(s.Seed, i), s.Severity)
-		k.run(cmp.Or(s.Steps, stepsOfSchedule))
-		if k.manual && !slices.ContainsFunc(k.moves, func(m move) bool { return m.op == opDeliver }) {
-			// As a schedule it would be one that delivers no fetch by hand.
-			begin = begins[0]
-			k.replay(begin.Clone())
-		}
+		begin, suspicion := p.play(i)
 		x.Counts.Schedules++
-		suspicion := Suspicion(0)
-		if k.w.End() {
-			suspicion = k.w.Judge()
-		}
 		x.Trace = k.trace(x.Trace, suspicion)
+		if s.Recorded {
+			p.chain = p.chain.with(x.Trace)
+			x.trail = append(x.trail, p.chain)
+		}
 		if suspicion == 0 {
 			continue
 		}
@@ -144,6 +142,78 @@ func (s Search) Run(ctx context.Context) (*Explored, error) {
 		}
 	}
 	return x, nil
+}
+
+// stopped is why a search ends with its context.
+func stopped(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return TimeOver
+	}
+	return Interrupted
+}
+
+// Why a search ends with its context.
+const (
+	TimeOver    = "time is over"
+	Interrupted = "interrupted"
+)
+
+// player plays the schedules of a search, one after the other.
+type player struct {
+	s      Search
+	begins []*World
+	w      World
+	k      walker
+	chain  Key // of all steps, if it is recorded
+}
+
+func (s Search) player(count *Counts) (*player, error) {
+	p := &player{s: s}
+	w, err := NewWorld(s.Cluster, s.Court.Rules, nil, count)
+	if err != nil {
+		return nil, err
+	}
+	p.begins = append(p.begins, w)
+	if s.faults().Has(FaultZombies) {
+		// In every other schedule fetches are delivered by hand, so that they can be late.
+		w, err := NewWorld(s.Cluster, s.Court.Rules, []replica.Kind{replica.KindFetch}, count)
+		if err != nil {
+			return nil, err
+		}
+		p.begins = append(p.begins, w)
+	}
+	return p, nil
+}
+
+func (s Search) faults() Faults { return cmp.Or(s.Faults, s.Severity.Faults()) }
+
+// play plays a schedule to its end. It returns the world in which it began and what the truth says of the one in which it ended,
+// which is the walker's.
+func (p *player) play(i int64) (*World, Suspicion) {
+	k := &p.k
+	if p.s.after != nil || p.s.Recorded {
+		k.after = func(m move) {
+			if p.s.after != nil {
+				p.s.after(i, k.w, m)
+			}
+			if p.s.Recorded {
+				p.chain = p.chain.with(k.w.Key())
+			}
+		}
+	}
+	begin := p.begins[i%int64(len(p.begins))]
+	begin.CloneTo(&p.w)
+	k.start(&p.w, streamOf(p.s.Seed, i), p.s.faults())
+	k.run(cmp.Or(p.s.Steps, stepsOfSchedule))
+	if k.manual && !slices.ContainsFunc(k.moves, func(m move) bool { return m.op == opDeliver }) {
+		// As a schedule it would be one that delivers no fetch by hand.
+		begin = p.begins[0]
+		k.replay(begin.Clone())
+	}
+	if !k.w.End() {
+		return begin, 0
+	}
+	return begin, k.w.Judge()
 }
 
 // replay takes the same moves on another world.

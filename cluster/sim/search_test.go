@@ -44,7 +44,7 @@ func BenchmarkRandomSchedules(b *testing.B) {
 			before := processorTime()
 			for i := range b.N {
 				begin.CloneTo(&w)
-				k.start(&w, streamOf(1, int64(i)), Failover)
+				k.start(&w, streamOf(1, int64(i)), Failover.Faults())
 				k.run(100)
 				k.w.End()
 				k.w.Judge()

@@ -1,49 +1,10 @@
 package sim
 
 import (
-	"fmt"
 	"math/bits"
 
 	"tidemark/node/replica"
 )
-
-// Severity is how much may go wrong at once in a random schedule. Each step of the ladder has all of those before it.
-type Severity uint8
-
-// The ladder of severity.
-const (
-	// Sane: the controller fences only who is dead or cut off, and brokers learn soon.
-	Sane Severity = iota
-	// Failover: sessions end and leaders change at any time, as under long pauses and rebalancing.
-	Failover
-	// Zombies: brokers that do not learn that they were deposed or fenced, clients that still talk to them, fetches that arrive late.
-	Zombies
-	// Power: disks lose what was not flushed, up to any cut.
-	Power
-)
-
-var severities = [...]string{"sane", "failover", "zombies", "power"}
-
-// Severities lists the ladder, mildest first.
-func Severities() []Severity { return []Severity{Sane, Failover, Zombies, Power} }
-
-// String is the word that [ParseSeverity] reads.
-func (s Severity) String() string {
-	if int(s) < len(severities) {
-		return severities[s]
-	}
-	return fmt.Sprintf("severity(%d)", uint8(s))
-}
-
-// ParseSeverity reads what [Severity.String] writes.
-func ParseSeverity(word string) (Severity, error) {
-	for i, s := range severities {
-		if s == word {
-			return Severity(i), nil
-		}
-	}
-	return 0, fmt.Errorf("severity %q: want sane, failover, zombies or power", word)
-}
 
 // stream is splitmix64 (Steele, Lea and Flood, 2014): its own, because the standard library does not promise that the numbers
 // of a seed stay the same.
@@ -74,50 +35,45 @@ func (s *stream) below(n int) int {
 // chance is true in so many of a hundred cases.
 func (s *stream) chance(percent int) bool { return s.below(100) < percent }
 
-// weights say how often each move is tried, by severity: the first from which on it has the weight.
-var weights = [ops]struct {
-	weight int
-	from   Severity
-}{
-	opProduce: {10, Sane}, opFetch: {14, Sane}, opRequest: {12, Sane}, opAnswer: {8, Sane}, opLearn: {12, Sane}, opTruncate: {6, Sane},
-	opSettle: {2, Sane}, opLag: {1, Sane}, opCheckpoint: {2, Sane}, opKill: {1, Sane}, opStart: {4, Sane}, opIsolate: {2, Sane}, opHeal: {4, Sane},
-	opFence: {3, Sane}, opUnfence: {4, Sane}, opTransfer: {3, Failover}, opSend: {3, Zombies}, opDeliver: {3, Zombies}, opFlush: {3, Power},
-	opPower: {3, Power},
+// weights say how often each move is tried.
+var weights = [ops]int{
+	opProduce: 10, opFetch: 14, opRequest: 12, opAnswer: 8, opLearn: 12, opTruncate: 6, opSettle: 2, opLag: 1, opCheckpoint: 2, opKill: 1, opStart: 4,
+	opIsolate: 2, opHeal: 4, opFence: 3, opUnfence: 4, opTransfer: 3, opSend: 3, opDeliver: 3, opFlush: 3, opPower: 3,
 }
 
 // walker takes random moves on a world.
 type walker struct {
-	w        *World
-	r        stream
-	severity Severity
-	manual   bool // fetches are delivered by hand
-	moves    []move
-	wanted   []move // what would be interesting next, the best last
-	table    []op   // each as often as its weight says
+	w      *World
+	r      stream
+	faults Faults
+	manual bool // fetches are delivered by hand
+	moves  []move
+	wanted []move     // what would be interesting next, the best last
+	table  []op       // each as often as its weight says
+	after  func(move) // is called after every move, if it is not nil
 }
 
-func newWalker(w *World, r stream, severity Severity) *walker {
+func newWalker(w *World, r stream, faults Faults) *walker {
 	k := &walker{}
-	k.start(w, r, severity)
+	k.start(w, r, faults)
 	return k
 }
 
 // start begins a walk. The moves of the one before are gone.
-func (k *walker) start(w *World, r stream, severity Severity) {
+func (k *walker) start(w *World, r stream, faults Faults) {
 	manual := !w.c.forget
-	if k.table == nil || severity != k.severity || manual != k.manual {
+	if k.table == nil || faults != k.faults || manual != k.manual {
 		k.table = k.table[:0]
 		for o := range ops {
-			x := weights[o]
-			if x.from > severity || !manual && (o == opSend || o == opDeliver) {
+			if !faults.allow(o) || !manual && (o == opSend || o == opDeliver) {
 				continue
 			}
-			for range x.weight {
+			for range weights[o] {
 				k.table = append(k.table, o)
 			}
 		}
 	}
-	k.w, k.r, k.severity, k.manual = w, r, severity, manual
+	k.w, k.r, k.faults, k.manual = w, r, faults, manual
 	k.moves, k.wanted = k.moves[:0], k.wanted[:0]
 }
 
@@ -143,7 +99,7 @@ func (k *walker) choose() move {
 	m := move{op: o, at: uint8(k.r.below(len(k.w.nodes)))}
 	switch o {
 	case opProduce:
-		if k.w.leader >= 0 && (k.severity < Zombies || k.r.chance(85)) {
+		if k.w.leader >= 0 && (!k.faults.Has(FaultZombies) || k.r.chance(85)) {
 			m.at = uint8(k.w.leader)
 		}
 	case opDeliver:
@@ -154,11 +110,11 @@ func (k *walker) choose() move {
 	return m
 }
 
-// take takes a move if the severity permits it, and thinks about what would be interesting after it.
+// take takes a move if the faults permit it, and thinks about what would be interesting after it.
 func (k *walker) take(m move) {
 	w, i := k.w, int(m.at)
 	switch {
-	case m.op == opFence && k.severity < Failover && w.nodes[i].up && !w.isolated.has(i):
+	case m.op == opFence && !k.faults.Has(FaultFailover) && w.nodes[i].up && !w.isolated.has(i):
 		return
 	case m.op == opProduce && len(w.truth.values) >= maxValues:
 		return
@@ -167,6 +123,9 @@ func (k *walker) take(m move) {
 		return
 	}
 	k.moves = append(k.moves, m)
+	if k.after != nil {
+		k.after(m)
+	}
 	k.aim(m)
 }
 
@@ -189,7 +148,7 @@ func (k *walker) aim(m move) {
 	case opFence, opTransfer:
 		if w.leader >= 0 {
 			for j := range w.nodes {
-				if j != w.leader && (k.severity < Zombies || k.r.chance(60)) {
+				if j != w.leader && (!k.faults.Has(FaultZombies) || k.r.chance(60)) {
 					k.want(opLearn, j)
 				}
 			}
@@ -222,7 +181,7 @@ func (k *walker) aim(m move) {
 }
 
 func (k *walker) want(o op, i int) {
-	if weights[o].from <= k.severity {
+	if k.faults.allow(o) {
 		k.wanted = append(k.wanted, move{op: o, at: uint8(i)})
 	}
 }
@@ -233,12 +192,12 @@ func (k *walker) depose() {
 	if w.leader < 0 {
 		return
 	}
-	if k.severity >= Failover && k.r.chance(50) {
+	if k.faults.Has(FaultFailover) && k.r.chance(50) {
 		k.want(opTransfer, k.r.below(len(w.nodes)))
 		return
 	}
 	k.want(opFence, w.leader)
-	if k.severity == Sane || k.r.chance(50) {
+	if !k.faults.Has(FaultFailover) || k.r.chance(50) {
 		k.want(opIsolate, w.leader)
 	}
 }

@@ -42,10 +42,23 @@ func (k Key) with(o Key) Key {
 // Key is a hash of everything that decides what can still happen and what is wrong at the end: cores, disks, waiting messages by
 // what they say, the truth. Numbers of messages and the way that led here are not part of it.
 func (w *World) Key() Key {
+	b := make([]byte, 0, 512)
+	k := w.ruleKey().mix(w.appendBetween(b))
+	for i := range w.nodes {
+		k = k.with(w.nodeKey(i))
+	}
+	return k
+}
+
+func (w *World) ruleKey() Key {
 	if !w.ruled {
 		w.rule, w.ruled = Key{}.mix(w.ruler.AppendState(nil)), true
 	}
-	b := make([]byte, 0, 512)
+	return w.rule
+}
+
+// appendBetween appends what is neither the controller's nor a broker's: cuts, waiting messages, the truth.
+func (w *World) appendBetween(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(w.isolated))
 	b = binary.AppendUvarint(b, uint64(w.truth.lossy))
 	if w.unclean {
@@ -58,11 +71,7 @@ func (w *World) Key() Key {
 	for i := range w.nodes {
 		b = w.appendMessages(b, w.nodes[i].held)
 	}
-	k := w.rule.mix(b)
-	for i := range w.nodes {
-		k = k.with(w.nodeKey(i))
-	}
-	return k
+	return b
 }
 
 func (w *World) nodeKey(i int) Key {

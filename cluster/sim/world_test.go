@@ -67,7 +67,7 @@ func TestAWorldTakesEveryStepAsAStageDoes(t *testing.T) {
 					}
 					begin, err := NewWorld(threeBrokers(), set, manual, nil)
 					require.NoError(t, err)
-					k := newWalker(begin.Clone(), streamOf(7, i), s)
+					k := newWalker(begin.Clone(), streamOf(7, i), s.Faults())
 					k.run(60)
 					f := begin.Clone().schedule("walk", "a random walk", k.moves)
 					if manual != nil && len(Manual(f.Steps)) == 0 {

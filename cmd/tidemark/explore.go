@@ -24,7 +24,7 @@ const gcPercent = 400
 func newExplore() *cobra.Command {
 	var (
 		protocol, severity, budget, save string
-		leaveOut                         []string
+		leaveOut, faults                 []string
 		memory                           int
 		c                                tidemark.ExploreConfig
 	)
@@ -36,6 +36,7 @@ func newExplore() *cobra.Command {
 Without --exhaustive, random schedules of faults and replication are played, by seed. With it, everything that can happen within
 a scope is looked at, shortest first. What is found is confirmed by the checker, which knows only the history, shrunk, and printed
 as a schedule that "tidemark replay" and "tidemark reproduce" play anywhere.
+How far a long search is, it says every second on standard error. Ctrl-C ends it with what it has seen until then, marked PARTIAL.
 Exit code 0: all that was asked for was looked at, and is clean; 1: a violation; 2: no violation, but not all was looked at.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +46,11 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 			}
 			if c.Severity, err = sim.ParseSeverity(severity); err != nil {
 				return usageError{err}
+			}
+			if cmd.Flags().Changed("faults") {
+				if c.Faults, err = sim.ParseFaults(faults); err != nil {
+					return usageError{err}
+				}
 			}
 			if c.Budget, err = tidemark.ParseBudget(budget); err != nil {
 				return usageError{err}
@@ -79,6 +85,8 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 	fs.DurationVar(&c.Time, "time", 0, "how long to search")
 	fs.Uint64Var(&c.Seed, "seed", 1, "what the random schedules follow from")
 	fs.StringVar(&severity, "severity", sim.Failover.String(), "how bad it gets: sane, failover, zombies, power")
+	fs.StringSliceVar(&faults, "faults", nil, "what goes wrong, in place of --severity: some of kill, isolate, lag, failover, zombies, power")
+	fs.BoolVar(&c.Twice, "twice", false, "run the search once more and compare every step: a difference is an error that names the first")
 	fs.IntVar(&c.Steps, "steps", 0, "steps of each random schedule (default 50)")
 	fs.BoolVar(&c.KeepGoing, "keep-going", false, "count all violations and find each kind of anomaly")
 	fs.BoolVar(&c.Exhaustive, "exhaustive", false, "look at everything within a scope")
@@ -109,6 +117,8 @@ func readBounds(cmd *cobra.Command, c *tidemark.ExploreConfig, leaveOut []string
 			return fmt.Errorf("%s bounds an exhaustive search; add --exhaustive", flag)
 		}
 		switch {
+		case given("faults") != "" && given("severity") != "":
+			return errors.New("--faults and --severity both say what goes wrong; leave one out")
 		case c.Schedules < 0 || c.Steps < 0 || c.Steps > 10_000 || c.Time < 0:
 			return fmt.Errorf("--schedules %d, --steps %d, --time %s: want 0 or more, and at most 10000 steps", c.Schedules, c.Steps, c.Time)
 		case c.Schedules == 0 && c.Time == 0:
@@ -116,7 +126,7 @@ func readBounds(cmd *cobra.Command, c *tidemark.ExploreConfig, leaveOut []string
 		}
 		return nil
 	}
-	if flag := given("schedules", "seed", "severity", "steps", "keep-going"); flag != "" {
+	if flag := given("schedules", "seed", "severity", "faults", "steps", "keep-going", "twice"); flag != "" {
 		return fmt.Errorf("%s is about random schedules; leave out %s or --exhaustive", flag, flag)
 	}
 	for _, word := range leaveOut {
@@ -137,9 +147,13 @@ func readBounds(cmd *cobra.Command, c *tidemark.ExploreConfig, leaveOut []string
 
 func explore(cmd *cobra.Command, c tidemark.ExploreConfig, save string) error {
 	out := cmd.OutOrStdout()
+	c.Progress = exploring(cmd.ErrOrStderr(), time.Second)
 	x, err := tidemark.Explore(cmd.Context(), c)
-	if err != nil && (x == nil || !errors.Is(err, cmd.Context().Err())) {
-		return err
+	if err != nil {
+		if x == nil || cmd.Context().Err() == nil || !errors.Is(err, cmd.Context().Err()) {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "tidemark: %v\n", err)
 	}
 	printExploration(out, c, x)
 	for _, f := range x.Found {
@@ -186,22 +200,29 @@ func printExploration(out io.Writer, c tidemark.ExploreConfig, x *tidemark.Explo
 		case e.Complete:
 			fmt.Fprintln(out, "the scope is clean")
 		default:
-			fmt.Fprintf(out, "PARTIAL: stopped at %s; everything within %d moves was looked at, and is clean\n", e.Stopped, e.Depth)
+			fmt.Fprintf(out, "PARTIAL (%s): everything within %d moves was looked at, and is clean\n", e.Stopped, e.Depth)
 		}
 		return
 	}
 	r := x.Random
 	k := r.Counts
-	fmt.Fprintf(out, "severity %s, seed %d: %d schedules in %.1f s, %.0f schedules/s, %.0f steps/s\n", c.Severity, c.Seed, k.Schedules, seconds,
-		float64(k.Schedules)/seconds, float64(k.Steps)/seconds)
+	wrong := "severity " + c.Severity.String()
+	if c.Faults != 0 {
+		wrong = "faults " + c.Faults.String()
+	}
+	fmt.Fprintf(out, "%s, seed %d: %d schedules in %.1f s, %.0f schedules/s, %.0f steps/s\n", wrong, c.Seed, k.Schedules, seconds, float64(k.Schedules)/seconds, float64(k.Steps)/seconds)
 	fmt.Fprintf(out, "  %d elections (%d without a guarantee), %d ISR changes, %d truncations, %d crashes, %d losses of power\n", k.Elections, k.Unclean,
 		k.ISRChanges, k.Truncations, k.Crashes, k.PowerLosses)
 	fmt.Fprintf(out, "  %d records produced, %d acknowledged, %d of unknown outcome\n", k.Produced, k.Acked, k.Unknown)
+	if r.Stopped == sim.Interrupted {
+		fmt.Fprintf(out, "PARTIAL (interrupted): %d schedules were played\n", k.Schedules)
+	}
+	if c.Twice && r.Stopped != sim.Interrupted {
+		fmt.Fprintln(out, "the second run was the same, step by step")
+	}
 	switch {
 	case r.Violations > 0:
 		fmt.Fprintf(out, "%d violations, %d losses that the contract permits\n", r.Violations, r.Excused)
-	case r.Stopped != "" && c.Time == 0:
-		fmt.Fprintf(out, "PARTIAL: stopped early, no violation until then, %d losses that the contract permits\n", r.Excused)
 	default:
 		fmt.Fprintf(out, "no violation, %d losses that the contract permits\n", r.Excused)
 	}
@@ -210,10 +231,37 @@ func printExploration(out io.Writer, c tidemark.ExploreConfig, x *tidemark.Explo
 	}
 }
 
+// exploring prints how far a search is, a line each time that so much time has passed.
+func exploring(w io.Writer, every time.Duration) func(*tidemark.Exploration) {
+	last, before := time.Now(), int64(0)
+	return func(x *tidemark.Exploration) {
+		now := time.Now()
+		took := now.Sub(last)
+		if took < every {
+			return
+		}
+		done := int64(0)
+		rate := func(is int64) float64 { return float64(is-before) / took.Seconds() }
+		if e := x.Exhaustive; e != nil {
+			done = int64(e.States)
+			fmt.Fprintf(w, "%5.1f s: %d states, %d still to be looked at, depth %d, %.0f states/s\n", x.Took.Seconds(), e.States, e.States-e.Expanded, e.Depth,
+				rate(done))
+		} else {
+			done = x.Random.Counts.Schedules
+			fmt.Fprintf(w, "%5.1f s: %d schedules, %d violations, %.0f schedules/s\n", x.Took.Seconds(), done, x.Random.Violations, rate(done))
+		}
+		last, before = now, done
+	}
+}
+
 func printFound(out io.Writer, f tidemark.Found) {
 	where := "by exhaustive search"
 	if f.Find.Schedule >= 0 {
 		where = fmt.Sprintf("in schedule %d", f.Find.Schedule)
+	}
+	if f.Shrunk == nil {
+		fmt.Fprintf(out, "\n%s, found %s, as it was found, %d steps:\n\n%s", strings.ReplaceAll(f.Name(), "+", ", "), where, len(f.File.Steps), f.File)
+		return
 	}
 	fmt.Fprintf(out, "\n%s, found %s, %d steps shrunk to %d in %s:\n\n%s", strings.ReplaceAll(f.Name(), "+", ", "), where, len(f.Find.File.Steps),
 		len(f.File.Steps), f.Took.Round(time.Millisecond), f.File)
