@@ -187,7 +187,7 @@ func take(ctx context.Context, src Source, progress func(Progress)) (*intake, er
 }
 
 // manyEvents is how long a history is whose index is worth a collection of its own.
-const manyEvents = 1 << 20
+const manyEvents = 1 << 16
 
 // release gives back what finds values by their texts: all are known now. In a long history that is a tenth of the memory, and what decides
 // needs as much: collected now, it serves for both.

@@ -19,8 +19,8 @@ type textRef uint32
 const (
 	// textUnit: texts begin at multiples of it, so that 32 bits lead through 16 GB.
 	textUnit = 4
-	// textBits of a reference are the place in a piece, of at most 1 MB.
-	textBits  = 18
+	// textBits of a reference are the place in a piece, of at most 256 KB.
+	textBits  = 16
 	textPiece = textUnit << textBits
 	// firstPiece is the size of the first piece: there may be many small partitions.
 	firstPiece = 4 << 10
