@@ -79,6 +79,8 @@ type Finding struct {
 	Because Reason `json:"because,omitempty"`
 	// Witness are the operations that prove it, in the order of their calls.
 	Witness []Witness `json:"witness,omitempty"`
+	// Cause is what the nodes reported to have taken the record away, "" if they reported nothing.
+	Cause Cause `json:"cause,omitempty"`
 	// Sentence tells a person what happened, operations and node events together.
 	Sentence string `json:"sentence"`
 }
@@ -117,3 +119,17 @@ func sortFindings(fs []Finding) {
 			cmp.Compare(a.Offset, b.Offset), slices.Compare(a.Values, b.Values))
 	})
 }
+
+// Cause is what took a record away, by what the nodes reported: the first that applies, in this order. It groups findings of one kind, and is no
+// excuse by itself.
+type Cause string
+
+// The causes.
+const (
+	// ByPowerLoss: a broker lost it in a power failure.
+	ByPowerLoss Cause = "power-loss"
+	// ByHighWatermark: a broker cut it because its own high watermark was lower, as before KIP-101.
+	ByHighWatermark Cause = "truncation-to-high-watermark"
+	// ByEpoch: a broker cut it because of leader epochs.
+	ByEpoch Cause = "truncation-by-epoch"
+)

@@ -192,7 +192,7 @@ func (j *judge) partition(ctx context.Context, p *partition) error {
 			continue
 		}
 		e := j.excuse(p, &c)
-		f := Finding{Anomaly: c.anomaly, Partition: p.name, Offset: c.offset, Breaks: c.breaks, Because: e.because,
+		f := Finding{Anomaly: c.anomaly, Partition: p.name, Offset: c.offset, Breaks: c.breaks, Because: e.because, Cause: t.cause(&c),
 			Sentence: t.sentence(&c, e, short)}
 		for _, v := range c.values {
 			f.Values = append(f.Values, p.text(v))

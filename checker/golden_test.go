@@ -181,3 +181,19 @@ func TestAResultSurvivesJSON(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, string(b), string(again), "the same history gives the same bytes")
 }
+
+// What took a record away groups findings of one kind, whoever did it and when.
+func TestAFindingNamesWhatTookTheRecordAway(t *testing.T) {
+	for name, want := range map[string][]checker.Cause{
+		"S1b.hw":     {checker.ByHighWatermark, checker.ByHighWatermark},
+		"S2b.hw":     {"", checker.ByPowerLoss, checker.ByPowerLoss},
+		"S2b.kip101": {checker.ByPowerLoss, checker.ByPowerLoss},
+		"B-acked-tail-never-read-and-on-no-replica": {""},
+	} {
+		var got []checker.Cause
+		for _, f := range check(t, filepath.Join("testdata", name+".jsonl"), checker.Options{}).Findings {
+			got = append(got, f.Cause)
+		}
+		assert.Equal(t, want, got, name)
+	}
+}

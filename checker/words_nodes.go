@@ -91,6 +91,35 @@ func (s *stream) led() bool {
 // highWatermark is the reason of the oldest kind of truncation, the one that KIP-101 did away with.
 const highWatermark = "high watermark"
 
+// cause is what took the clue's record away.
+func (t *teller) cause(c *clue) Cause {
+	offset, epoch := c.offset, int32(history.Unknown)
+	switch {
+	case c.lost != none:
+		offset, epoch = t.p.values.at(c.lost).offset, t.p.epochOf(c.lost)
+	case c.prover == none:
+		return ""
+	}
+	var cause Cause
+	for _, b := range t.x.brokers() {
+		s := t.x.streams[b]
+		for i := range s.deeds {
+			d := &s.deeds[i]
+			gone := d.To <= offset && (d.From > offset || d.From == history.Unknown) && s.held(i, offset, epoch)
+			switch {
+			case !gone:
+			case d.What == history.PowerLoss:
+				return ByPowerLoss
+			case d.What == history.Truncated && (d.Why == "" || strings.Contains(d.Why, highWatermark)):
+				cause = ByHighWatermark
+			case d.What == history.Truncated && cause == "":
+				cause = ByEpoch
+			}
+		}
+	}
+	return cause
+}
+
 func cut(d *deed) string {
 	s := fmt.Sprintf("cut its log to %d at %s", d.To, seconds(d.time))
 	why, follows := strings.CutPrefix(d.Why, fmt.Sprintf("becoming follower of %d: ", d.Leader))
