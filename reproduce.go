@@ -149,6 +149,21 @@ type job struct {
 	done   chan *Cell // has room for it
 }
 
+// CellError says in which cell the harness failed.
+type CellError struct {
+	Schedule string
+	Column   Column
+	On       Backend
+	Err      error
+}
+
+func (e *CellError) Error() string {
+	return fmt.Sprintf("%s under %s on %s: %v", e.Schedule, e.Column, e.On, e.Err)
+}
+
+// Unwrap is what failed.
+func (e *CellError) Unwrap() error { return e.Err }
+
 // wait waits for the cell; nil: the context ended before it was done.
 func (j *job) wait(ctx context.Context) *Cell {
 	select {
@@ -211,7 +226,7 @@ func (c *ReproduceConfig) work(ctx context.Context, id string, todo <-chan *job)
 		}
 		cell, err := c.cell(ctx, j.file, j.column, j.folder, pool)
 		if err != nil {
-			return fmt.Errorf("%s under %s on %s: %w", j.file.Name, j.column, c.On, err)
+			return &CellError{j.file.Name, j.column, c.On, err}
 		}
 		j.done <- cell
 	}

@@ -66,10 +66,12 @@ type Evidence struct {
 	Unknown    int `json:"unknown"`
 	Failed     int `json:"failed"`
 	// LeaderChanges are elections of a leader after a partition's first; Truncations those that cut something.
-	LeaderChanges int   `json:"leader_changes"`
-	Truncations   int   `json:"truncations"`
-	PowerLosses   int   `json:"power_losses"`
-	BytesLost     int64 `json:"bytes_lost"`
+	LeaderChanges int `json:"leader_changes"`
+	Truncations   int `json:"truncations"`
+	// ISRChanges are those that came without an election.
+	ISRChanges  int   `json:"isr_changes"`
+	PowerLosses int   `json:"power_losses"`
+	BytesLost   int64 `json:"bytes_lost"`
 	// Faults are counted by verb, in the order of verbs.
 	Faults []FaultCount `json:"faults,omitempty"`
 }
@@ -265,6 +267,7 @@ func (j *judge) evidence() {
 	ev := &j.in.evidence
 	for _, name := range slices.Sorted(maps.Keys(j.in.nodes)) {
 		ev.LeaderChanges += j.in.nodes[name].leaderChanges()
+		ev.ISRChanges += j.in.nodes[name].isrChanges()
 	}
 	for _, f := range j.in.faults {
 		count := ev.fault(f.Verb)

@@ -166,6 +166,20 @@ func (x *nodeIndex) leaderChanges() int {
 	return len(epochs)
 }
 
+// isrChanges counts the versions of the controller's record that changed the ISR and not the leader.
+func (x *nodeIndex) isrChanges() int {
+	versions := map[int32]bool{}
+	for _, d := range x.decisions {
+		if !d.elected && d.isr != nil {
+			versions[d.partitionEpoch] = true
+		}
+	}
+	for _, d := range x.elections {
+		delete(versions, d.partitionEpoch)
+	}
+	return len(versions)
+}
+
 // acksOf are the acknowledgements that can be those of a record. If its epoch is not known, those of epochs that the offset is known to
 // have had with other values are left out.
 func (x *nodeIndex) acksOf(offset int64, epoch int32, others []int32) []ackSpan {
