@@ -3,6 +3,7 @@ package tidemark_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"tidemark/cluster/docker/dockertest"
 	"tidemark/nemesis/schedule"
 	"tidemark/node/rules"
+	"tidemark/results"
 )
 
 // BenchmarkRun measures how many mixed operations a second are recorded, with three brokers, a topic of four partitions with
@@ -103,4 +105,51 @@ func BenchmarkReproduce(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkCampaign is what a campaign adds to its runs: the time from a run's start to its verdict, without that in which its workload ran, and
+// what the harness keeps in memory over a thousand runs.
+func BenchmarkCampaign(b *testing.B) {
+	for _, on := range []tidemark.Backend{tidemark.OnProcess, tidemark.OnDocker} {
+		b.Run("on="+string(on), func(b *testing.B) {
+			if on == tidemark.OnDocker {
+				dockertest.Engine(b)
+			}
+			for b.Loop() {
+				c := &tidemark.CampaignConfig{Name: "overhead", Parallel: 1, Parts: []tidemark.Part{
+					{Run: 2 * time.Second, On: []tidemark.Backend{on}, Faults: []string{"none"}, Rate: 200, Seeds: 5}}}
+				s, err := tidemark.Campaign(b.Context(), c, tidemark.CampaignOptions{Root: b.TempDir()})
+				require.NoError(b, err)
+				require.Equal(b, results.Consistent, s.Status, "%v", s.Why)
+				overhead, seconds := 0.0, 0.0
+				for _, o := range s.Outcomes {
+					if !o.Control {
+						overhead += o.Seconds - o.Working
+						seconds += o.Seconds
+					}
+				}
+				b.ReportMetric(overhead/5, "overhead-s/run")
+				b.ReportMetric(5*60/seconds, "runs/min")
+			}
+		})
+	}
+	b.Run("on=sim/runs=1000", func(b *testing.B) {
+		for b.Loop() {
+			heap := map[int]float64{}
+			n := 0
+			s, err := tidemark.Campaign(b.Context(), &tidemark.CampaignConfig{Name: "memory", Parts: []tidemark.Part{{Explore: 20, Seeds: 1000}}},
+				tidemark.CampaignOptions{Root: b.TempDir(), Done: func(results.Outcome) {
+					if n++; n == 100 || n == 1000 {
+						runtime.GC()
+						var m runtime.MemStats
+						runtime.ReadMemStats(&m)
+						heap[n] = float64(m.HeapAlloc) / 1e6
+					}
+				}})
+			require.NoError(b, err)
+			require.Equal(b, results.Consistent, s.Status, "%v", s.Why)
+			b.ReportMetric(heap[100], "MB-after-100")
+			b.ReportMetric(heap[1000], "MB-after-1000")
+		}
+	})
 }
