@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tidemark/node/control"
+	"tidemark/node/replay"
 	"tidemark/node/rules"
 )
 
@@ -278,6 +280,54 @@ func TestAnIdempotentClientSeesEachValueOnceWhileNodesComeAndGo(t *testing.T) {
 	x.start(former)
 	x.inSync()
 	x.holds(1, values)
+
+	// All of it runs again from the journals: the clean stops, and the producers' state.
+	x.controller.shutDown()
+	for _, dir := range []string{"controller", "1", "2", "3"} {
+		if b := x.brokers[parseID(dir)]; b != nil {
+			b.shutDown()
+		}
+		r, err := replay.Run(t.Context(), JournalPath(filepath.Join(x.dir, dir)), replay.Options{})
+		require.NoError(t, err)
+		require.Nil(t, r.Difference, "%s: %s", dir, r.Difference)
+		require.GreaterOrEqual(t, len(r.Incarnations), 2)
+		for _, i := range r.Incarnations {
+			require.Equal(t, replay.Clean, i.Ended, dir)
+			require.Zero(t, i.Unknown, "who stops cleanly writes everything down")
+		}
+	}
+}
+
+// parseID is the broker whose folder that is, 0 if it is none's.
+func parseID(dir string) control.NodeID {
+	n, _ := strconv.Atoi(dir)
+	return control.NodeID(n)
+}
+
+func TestAJournalIsWrittenByNodesThatAHarnessWatches(t *testing.T) {
+	x := &trio{t: t, dir: t.TempDir(), topics: []Topic{{Name: "orders", Partitions: [][]control.NodeID{{1, 2, 3}}}}, brokers: map[control.NodeID]*running{}}
+	x.startController(anyPort)
+	for _, tc := range []struct {
+		name   string
+		change func(*BrokerConfig)
+		want   bool
+	}{
+		{"with a control listener", func(*BrokerConfig) {}, true},
+		{"without one", func(c *BrokerConfig) { c.Control = "" }, false},
+		{"that are told not to", func(c *BrokerConfig) { c.NoJournal = true }, false},
+	} {
+		c := x.brokerConfig(1)
+		c.Dir = t.TempDir()
+		tc.change(&c)
+		run(t, func(ctx context.Context, out io.Writer) error { c.Out = out; return RunBroker(ctx, c) }).shutDown()
+		_, err := os.Stat(JournalPath(c.Dir))
+		require.Equal(t, tc.want, err == nil, tc.name)
+	}
+	c := x.controllerConfig(anyPort)
+	c.Dir, c.NoJournal = t.TempDir(), true
+	run(t, func(ctx context.Context, out io.Writer) error { c.Out = out; return RunController(ctx, c) }).shutDown()
+	require.NoFileExists(t, JournalPath(c.Dir))
+	require.FileExists(t, JournalPath(filepath.Join(x.dir, "controller")))
 }
 
 func TestProducersGetTheirIdsFromMembersOfTheClusterOnly(t *testing.T) {
@@ -404,6 +454,8 @@ func TestANodeThatCannotStartSaysWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	gone := errors.New("nobody reads")
+	notes := t.TempDir()
+	require.NoError(t, os.WriteFile(JournalPath(notes), []byte("Dear diary,\n"), 0o644))
 
 	x := &trio{t: t, dir: t.TempDir(), topics: []Topic{{Name: "orders", Partitions: [][]control.NodeID{{1, 2, 3}}}}, brokers: map[control.NodeID]*running{}}
 	x.startController(anyPort)
@@ -416,6 +468,7 @@ func TestANodeThatCannotStartSaysWhy(t *testing.T) {
 		{"a port that is taken", func(c *BrokerConfig) { c.Listen = busy.Addr().String() }, "address already in use"},
 		{"a control port that is taken", func(c *BrokerConfig) { c.Control = busy.Addr().String() }, "control listener: "},
 		{"a folder that is a file", func(c *BrokerConfig) { c.Dir = file }, "not a directory"},
+		{"a journal that is none", func(c *BrokerConfig) { c.Dir = notes }, "journal: no journal: "},
 		{"a folder that another broker uses", func(c *BrokerConfig) { c.Dir = filepath.Join(x.dir, "1") }, "is in use by another broker"},
 		{"an output that nobody reads", func(c *BrokerConfig) { c.Out = failing{gone} }, gone.Error()},
 	} {
@@ -438,6 +491,7 @@ func TestANodeThatCannotStartSaysWhy(t *testing.T) {
 		{"a port that is taken", func(c *ControllerConfig) { c.Listen = busy.Addr().String() }, "address already in use"},
 		{"a folder that is a file", func(c *ControllerConfig) { c.Dir = file }, "not a directory"},
 		{"a record that is damaged", func(c *ControllerConfig) { c.Dir = damaged }, "controller snapshot: unexpected end of JSON"},
+		{"a journal that is none", func(c *ControllerConfig) { c.Dir = notes }, "journal: no journal: "},
 		{"a record of other topics", func(c *ControllerConfig) {
 			c.Topics = []Topic{{Name: "payments", Partitions: [][]control.NodeID{{1, 2, 3}}}}
 		}, "start with an empty folder or the old topics"},

@@ -38,6 +38,13 @@ func replayNodes(cmd *cobra.Command, c tidemark.ReplayNodesConfig, verbose bool)
 	return nil
 }
 
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func printReplayed(w io.Writer, r *replay.Report, verbose bool) {
 	name := "controller"
 	if r.Node != control.Controller {
@@ -52,21 +59,17 @@ func printReplayed(w io.Writer, r *replay.Report, verbose bool) {
 		line := fmt.Sprintf("%s, incarnation %d: %d inputs, %d hashes compared; %s", name, i+1, x.Inputs, x.Hashes, x.Ended)
 		switch {
 		case x.Unknown > 0 && x.Handled >= 0:
-			line += fmt.Sprintf("; of the last %d inputs %d were handled, by what the next one found on its disk", x.Unknown, x.Handled)
+			line += fmt.Sprintf("; %d of the last %s handled, by what the next one found on its disk", x.Handled, counted(x.Unknown, "input"))
 		case x.Unknown > 0:
-			line += fmt.Sprintf("; whether the last %d inputs were handled nobody knows", x.Unknown)
+			line += fmt.Sprintf("; nobody knows of the last %s", counted(x.Unknown, "input"))
 		}
 		fmt.Fprintln(w, line)
-	}
-	incarnations := "1 incarnation"
-	if n := len(r.Incarnations); n != 1 {
-		incarnations = fmt.Sprintf("%d incarnations", n)
 	}
 	verdict := "all the same"
 	if r.Difference != nil {
 		verdict = "the same up to here"
 	}
-	fmt.Fprintf(w, "%s: %s, %d inputs, %d hashes compared: %s\n", name, incarnations, inputs, r.Hashes(), verdict)
+	fmt.Fprintf(w, "%s: %s, %d inputs, %d hashes compared: %s\n", name, counted(len(r.Incarnations), "incarnation"), inputs, r.Hashes(), verdict)
 	if r.Cut > 0 {
 		fmt.Fprintf(w, "%s: the journal is cut off: its last %d bytes are no whole record\n", name, r.Cut)
 	}

@@ -23,6 +23,7 @@
 //
 // # Limits
 //
-// A journal has to begin with an empty disk. A call of the log that failed is taken as not done. A flush beside the steps is known by its
-// beginning and end, and covers something in between; what a power failure took says what.
+// A journal has to begin with an empty disk. A call of the log that failed is taken as not done. A flush beside the steps is known by
+// its beginning and end, and covers something in between; what a power failure took says what. A process that is killed while it
+// plays a power failure, before its start is written down, is taken for one that never was, and the next one's losses then differ.
 package replay
