@@ -18,7 +18,8 @@ type Shrunk struct {
 }
 
 // Shrink makes a violating schedule as short as it gets while it has the same kinds of anomaly: steps first, by delta debugging
-// (Zeller and Hildebrandt, 2002), then single steps and pairs, then brokers, cuts and whatever reads better.
+// (Zeller and Hildebrandt, 2002), then single steps and pairs, then brokers, leader epochs, the severity of faults (a loss of power
+// becomes a kill, a kill an isolation, that nothing), the cuts of what is left, and whatever reads better.
 //
 // Premises, and steps that are not for the court's protocol, are left out from the start.
 // Steps that are impossible without those taken out are left out with them, so every outcome plays as it is written. The truth
@@ -32,7 +33,8 @@ func Shrink(ctx context.Context, c Court, f *schedule.File, kinds []checker.Anom
 		}
 		return nil, fmt.Errorf("schedule %s: it does not have the anomalies %s under %s", f.Name, kindsName(kinds), c.Protocol)
 	}
-	for s.progress(s.dropBrokers) || s.progress(s.dropChunks) || s.progress(s.dropPairs) || s.progress(s.simplify) || s.progress(s.join) {
+	for s.progress(s.dropBrokers) || s.progress(s.dropChunks) || s.progress(s.dropPairs) || s.progress(s.dropEpochs) ||
+		s.progress(s.soften) || s.progress(s.simplify) || s.progress(s.join) {
 		if s.err != nil || ctx.Err() != nil {
 			break
 		}
@@ -200,29 +202,6 @@ func (s *shrinker) dropPairs() {
 	}
 }
 
-// dropBrokers tries with one broker less.
-func (s *shrinker) dropBrokers() {
-	for _, n := range slices.Clone(s.file.Cluster.Replicas) {
-		if len(s.file.Cluster.Replicas) < 3 {
-			return
-		}
-		c := clone(s.file)
-		c.Cluster.Replicas = slices.DeleteFunc(slices.Clone(c.Cluster.Replicas), func(o control.NodeID) bool { return o == n })
-		c.Cluster.MinISR = min(c.Cluster.MinISR, len(c.Cluster.Replicas))
-		var steps []schedule.Step
-		for _, step := range c.Steps {
-			named := len(step.Nodes) > 0
-			step.Nodes = slices.DeleteFunc(slices.Clone(step.Nodes), func(o control.NodeID) bool { return o == n })
-			if named && len(step.Nodes) == 0 || step.To == n || step.Message.From == n.String() || step.Message.To == n.String() {
-				continue
-			}
-			steps = append(steps, step)
-		}
-		c.Steps = steps
-		s.accept(c)
-	}
-}
-
 // simplify tries what is milder or shorter to read in place of each step.
 func (s *shrinker) simplify() {
 	for i := 0; i < len(s.file.Steps); i++ {
@@ -241,33 +220,6 @@ func (s *shrinker) simplify() {
 			}
 		}
 	}
-}
-
-// milder are steps that do less than the step, the mildest first.
-func milder(s schedule.Step) []schedule.Step {
-	var all []schedule.Step
-	with := func(change func(*schedule.Step)) {
-		c := s
-		c.Nodes = slices.Clone(s.Nodes)
-		change(&c)
-		all = append(all, c)
-	}
-	switch {
-	case s.Verb == schedule.PowerFail:
-		with(func(c *schedule.Step) { c.Verb, c.Cut = schedule.Kill, schedule.Cut{} })
-		if s.Cut != (schedule.Cut{}) {
-			with(func(c *schedule.Step) { c.Cut = schedule.Cut{} })
-		}
-	case s.Verb == schedule.Produce && s.To != 0:
-		with(func(c *schedule.Step) { c.To = 0 })
-	case s.Verb == schedule.Fetch && s.Max > 0:
-		with(func(c *schedule.Step) { c.Max = 0 })
-	case s.Verb == schedule.Fetch && (s.Mode == "send" || s.Mode == "request"):
-		with(func(c *schedule.Step) { c.Mode = "" })
-	case s.Verb == schedule.Heal && len(s.Nodes) > 0:
-		with(func(c *schedule.Step) { c.Nodes = nil })
-	}
-	return all
 }
 
 // runOf is how many steps at the beginning are replication and nothing else.
