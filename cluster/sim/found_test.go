@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -38,7 +39,7 @@ var classes = []class{
 }
 
 // first is the first schedule of a seed whose anomaly the change prevents.
-func (c class) first(ctx context.Context, t *testing.T) *Find {
+func (c class) first(ctx context.Context, t testing.TB) *Find {
 	court := Court{Protocol: c.protocol, Rules: rules.Of(c.protocol), Budget: c.budget}
 	fixed := court
 	var err error
@@ -79,10 +80,15 @@ func TestTheSearchFindsEachFaultOfTheProtocolsHistory(t *testing.T) {
 	}
 }
 
+// rebootScope is one in which a fetch from before a lossy reboot fits (KIP-903).
+func rebootScope(t testing.TB) Scope {
+	return Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rulesWithout(t, rules.KIP966, "broker-epoch")}, Records: 1, Epochs: 2,
+		Changes: 5, Crashes: 1, Power: 1, Late: true,
+		LeaveOut: []schedule.Verb{schedule.Lag, schedule.Transfer, schedule.Unfence, schedule.Kill, schedule.Checkpoint, schedule.Flush}}
+}
+
 func TestTheExhaustiveSearchFindsAFetchFromBeforeAReboot(t *testing.T) {
-	set := rulesWithout(t, rules.KIP966, "broker-epoch")
-	scope := Scope{Cluster: twoBrokers(), Court: Court{Protocol: rules.KIP966, Rules: set}, Records: 1, Epochs: 2, Changes: 5, Crashes: 1,
-		Power: 1, Late: true, LeaveOut: []schedule.Verb{schedule.Lag, schedule.Transfer, schedule.Unfence, schedule.Kill, schedule.Checkpoint, schedule.Flush}}
+	scope := rebootScope(t)
 	c, err := scope.Run(context.Background())
 	require.NoError(t, err)
 	t.Logf("%d states", c.States)
@@ -151,18 +157,18 @@ func TestNothingIsFoundWithEveryRuleInForce(t *testing.T) {
 	}
 }
 
-// TestEachRuleIsNeeded is the matrix of guards: everything on, one rule removed. Broker-epoch needs more coincidences than random
-// schedules have, and is found exhaustively (above). Offset-not-available has nothing to do with the committed log: it keeps
-// the latest offset from going back, which only the level monotonic end speaks of, and no search asks for latest offsets.
+// TestEachRuleIsNeeded is the matrix of guards: everything on, one rule removed. Offset-not-available has nothing to do with the
+// committed log: it keeps the latest offset from going back, which only the level monotonic end speaks of, and no search asks for
+// latest offsets. Schedule S10 shows it.
 func TestEachRuleIsNeeded(t *testing.T) {
-	found := map[string]bool{"broker-epoch": true, "offset-not-available": true}
+	found := map[string]bool{"offset-not-available": true}
 	for _, c := range []struct {
 		rule     string
 		severity Severity
 		within   int64
 	}{
-		{"truncation", Failover, 100}, {"fetch-fencing", Zombies, 4000}, {"epoch-at-election", Zombies, 2000}, {"truncate-every-epoch", Power, 300},
-		{"isr-from-epoch-start", Failover, 2000}, {"hw-needs-min-isr", Failover, 100}, {"elr", Power, 100},
+		{"truncation", Failover, 100}, {"fetch-fencing", Zombies, 4000}, {"epoch-at-election", Zombies, 2000}, {"truncate-every-epoch", Zombies, 500},
+		{"isr-from-epoch-start", Failover, 2000}, {"hw-needs-min-isr", Failover, 100}, {"elr", Power, 100}, {"broker-epoch", Power, 100},
 	} {
 		x, err := Search{Cluster: threeBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rulesWithout(t, rules.KIP966, c.rule)},
 			Severity: c.severity, Seed: 1, Schedules: c.within}.Run(context.Background())
@@ -170,6 +176,9 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		assert.Len(t, x.Finds, 1, "without %s, severity %s", c.rule, c.severity)
 		assert.Zero(t, x.Unconfirmed, c.rule)
 		found[c.rule] = true
+		if len(x.Finds) > 0 {
+			t.Logf("without %s: severity %s, schedule %d", c.rule, c.severity, x.Finds[0].Schedule)
+		}
 	}
 	for _, r := range rules.Rules() {
 		assert.True(t, found[r.Name], "rule %s: no search shows that it is needed", r.Name)
@@ -185,4 +194,38 @@ func TestASmallScopeIsCleanWithEveryRuleInForce(t *testing.T) {
 	assert.True(t, c.Complete, "%+v", c)
 	assert.Zero(t, c.Unconfirmed)
 	assert.Greater(t, c.States, 1000)
+}
+
+// BenchmarkFinding is how long it takes one core to find each class, the checker's confirmations included, shrinking not.
+func BenchmarkFinding(b *testing.B) {
+	measured := func(b *testing.B, find func() int64) {
+		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
+		before := processorTime()
+		for range b.N {
+			b.ReportMetric(float64(find()), "schedule")
+		}
+		b.ReportMetric((processorTime()-before).Seconds()/float64(b.N), "cpu-s/find")
+	}
+	ctx := context.Background()
+	for _, c := range classes {
+		b.Run(c.name, func(b *testing.B) {
+			measured(b, func() int64 { return c.first(ctx, b).Schedule })
+		})
+	}
+	b.Run("kip903 at random", func(b *testing.B) {
+		measured(b, func() int64 {
+			x, err := Search{Cluster: threeBrokers(), Court: rebootScope(b).Court, Severity: Power, Seed: 1}.Run(ctx)
+			require.NoError(b, err)
+			require.NotEmpty(b, x.Finds)
+			return x.Finds[0].Schedule
+		})
+	})
+	b.Run("kip903 exhaustively", func(b *testing.B) {
+		measured(b, func() int64 {
+			c, err := rebootScope(b).Run(ctx)
+			require.NoError(b, err)
+			require.NotNil(b, c.Find)
+			return -1
+		})
+	})
 }

@@ -171,6 +171,10 @@ func (k *walker) aim(m move) {
 			k.want(opFetch, i)
 		}
 	case opSend:
+		if k.faults.Has(FaultPower) && w.leader >= 0 && k.r.chance(50) {
+			k.reboot(i, w.leader)
+			return
+		}
 		if k.r.chance(50) {
 			k.want(opStart, i)
 			k.want(opPower, i)
@@ -184,6 +188,20 @@ func (k *walker) want(o op, i int) {
 	if k.faults.allow(o) {
 		k.wanted = append(k.wanted, move{op: o, at: uint8(i)})
 	}
+}
+
+// reboot takes the disk of a broker whose fetch is on its way, and lets the fetch arrive after its new start: what it acknowledges
+// is gone (KIP-903). Then all others go, so that the broker leads if it is in the ISR again.
+func (k *walker) reboot(i, leader int) {
+	for j := range k.w.nodes {
+		if j != i {
+			k.want(opFence, j)
+		}
+	}
+	k.wanted = append(k.wanted, move{opDeliver, uint8(i), uint8(leader)})
+	k.want(opLearn, leader)
+	k.want(opStart, i)
+	k.want(opPower, i)
 }
 
 // depose makes the leader go.
