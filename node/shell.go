@@ -271,6 +271,12 @@ func (s *shell) leave(events []control.Event, out []replica.Message) error {
 	if err := s.settled(out); err != nil {
 		return err
 	}
+	if s.hold {
+		// Whoever moves the node by commands may kill it as soon as it sees what comes of them.
+		if err := s.journal.Flush(); err != nil {
+			return err
+		}
+	}
 	for _, e := range events {
 		s.events.add(e)
 	}
@@ -284,9 +290,6 @@ func (s *shell) leave(events []control.Event, out []replica.Message) error {
 	}
 	for _, m := range out {
 		s.send(m)
-	}
-	if s.hold {
-		return s.journal.Flush() // whoever moves the node by commands may kill it now
 	}
 	return nil
 }
