@@ -11,8 +11,8 @@ import (
 	"tidemark/checker"
 	"tidemark/checker/history"
 	"tidemark/cluster"
+	"tidemark/cluster/sim/virtual"
 	"tidemark/nemesis"
-	"tidemark/nemesis/schedule"
 	"tidemark/node"
 	"tidemark/node/control"
 	"tidemark/node/rules"
@@ -45,6 +45,8 @@ type RunConfig struct {
 	Direct bool
 	// NoJournal lets nodes write no journals: a run then costs a little less, and cannot be replayed.
 	NoJournal bool
+	// Network is how messages travel in a simulation; the zero value is virtual.DefaultNetwork.
+	Network virtual.Network
 
 	// Enough is what must have happened for a pass; what is zero gets a default that fits the run ([RunConfig.enough]).
 	Enough checker.Enough
@@ -73,6 +75,8 @@ type RunResult struct {
 	// Latency is that of produces in the second in which its 99th percentile was worst.
 	Latency workload.Latency
 	Lasted  time.Duration // of the workload
+	// Trace is a hash over everything that happened in a simulation, event by event; 0 on other backends.
+	Trace uint64
 }
 
 // Limits of a run's phases. They are long, because what takes so long is broken; nothing waits for them when all is well.
@@ -154,6 +158,18 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 	if i := slices.IndexFunc(c.Plan, func(s nemesis.Step) bool { return s.At > c.Time }); i >= 0 {
 		return c, k, fmt.Errorf("plan: %s is after the run's time %s; give more time", c.Plan[i], c.Time)
 	}
+	switch {
+	case c.On != OnSim && c.Network != (virtual.Network{}):
+		return c, k, fmt.Errorf("network: backend %s has a real one; only sim is told how messages travel", c.On)
+	case c.On == OnSim && c.Direct:
+		return c, k, fmt.Errorf("direct: a simulation has no connections; leave it out, it is fast as it is")
+	case c.On == OnSim && c.Binary != "":
+		return c, k, fmt.Errorf("binary %s: a simulation runs in this process; leave it out", c.Binary)
+	case c.On == OnSim:
+		if err := networkOr(c.Network).Check(); err != nil {
+			return c, k, err
+		}
+	}
 	if c.Direct && slices.ContainsFunc(c.Plan, func(s nemesis.Step) bool { return s.Verb == "cut" }) {
 		return c, k, fmt.Errorf("direct: without links there are no partitions; leave out one of the two")
 	}
@@ -198,7 +214,7 @@ func Run(ctx context.Context, c RunConfig) (*RunResult, error) {
 		return result, err
 	}
 	err = r.record(ctx, k)
-	result.Workload, result.Latency, result.Lasted = r.stats.Totals(), r.latency(), r.lasted
+	result.Workload, result.Latency, result.Lasted, result.Trace = r.stats.Totals(), r.latency(), r.lasted, r.trace
 	if err != nil {
 		return result, err
 	}
@@ -223,12 +239,13 @@ type run struct {
 	config  RunConfig
 	folder  results.Folder
 	stats   *workload.Stats
-	cluster cluster.Cluster
-	began   time.Time
+	cluster theatre
 	lasted  time.Duration
+	trace   uint64
 
-	mu    sync.Mutex
-	fault string
+	mu      sync.Mutex
+	elapsed func() time.Duration // since the workload began; nil before
+	fault   string
 }
 
 // describe keeps what the run is before it begins.
@@ -241,6 +258,9 @@ func (r *run) describe(k cluster.Config) error {
 	meta := map[string]any{"id": r.folder.ID, "backend": c.On, "protocol": c.Protocol, "rules": k.Rules.Settings(), "brokers": c.Brokers,
 		"topics": topics, "settings": k.Settings.Words(), "time": c.Time.String(), "clients": c.Clients, "rate": c.Rate, "acks": c.Acks, "seed": c.Seed,
 		"enough": c.enough()}
+	if c.On == OnSim {
+		meta["network"] = networkOr(c.Network)
+	}
 	return errors.Join(r.folder.WriteJSON(results.Meta, meta), r.folder.WriteText(results.Schedule, c.Plan.String()))
 }
 
@@ -250,6 +270,9 @@ func (r *run) header(k cluster.Config) history.Header {
 		Contract: history.Contract{Acks: c.Acks, MinISR: k.Settings.MinISR, Unclean: k.Settings.Unclean, Protocol: string(c.Protocol)},
 		Meta:     map[string]string{"run": r.folder.ID, "seed": fmt.Sprint(c.Seed), "backend": string(c.On)},
 	}
+	if c.On == OnSim {
+		delete(h.Meta, "run") // the history is that of the seed, whichever run it stands for
+	}
 	for _, t := range k.Topics {
 		h.Topics = append(h.Topics, history.Topic{Name: t.Name, Partitions: len(t.Partitions), Replicas: len(t.Partitions[0])})
 	}
@@ -258,85 +281,40 @@ func (r *run) header(k cluster.Config) history.Header {
 
 // record runs everything up to the end of the history.
 func (r *run) record(ctx context.Context, k cluster.Config) (err error) {
-	sink, err := history.Create(r.folder.File(results.History), r.header(k), history.Since(time.Now()))
+	clock, open := history.Since(time.Now()), openReal
+	if r.config.On == OnSim {
+		clock, open = simulate()
+	}
+	sink, err := history.Create(r.folder.File(results.History), r.header(k), clock)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
 	r.tell("starting the cluster")
-	if r.cluster, err = openCluster(ctx, r.config.On, k); err != nil {
+	if r.cluster, err = open(ctx, r.config, k, sink); err != nil {
 		return err
 	}
-	closing := func() error {
+	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
 		defer cancel()
-		return r.cluster.Close(ctx)
-	}
-	var pump sync.WaitGroup
-	var pumpErr error
-	pump.Go(func() { pumpErr = copyEvents(r.cluster.Events(), sink) })
-	defer func() {
-		err = errors.Join(err, closing())
-		pump.Wait()
-		err = errors.Join(err, pumpErr)
+		err = errors.Join(err, r.cluster.Close(ctx))
 	}()
-	if err := cluster.WaitFor(ctx, createdWithin, r.created); err != nil {
+	if err := r.cluster.waitFor(ctx, createdWithin, r.created); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return fmt.Errorf("the cluster did not come up in %s: %w", createdWithin, err)
 	}
-	if err := r.disturb(ctx, k, sink); err != nil {
+	if err := r.cluster.disturb(ctx, r, r.workload(k), sink); err != nil {
 		return err
 	}
-	return r.end(ctx, k, sink)
-}
-
-// copyEvents records what the nodes report until the cluster is closed.
-func copyEvents(events <-chan control.Event, sink history.Sink) error {
-	var failed error
-	for e := range events {
-		if failed == nil { // read on, so that no node waits
-			failed = sink.Append(&history.Event{Kind: history.KindNode, Node: schedule.NodeEvent(e)})
-		}
+	if err := r.end(ctx, k, sink); err != nil {
+		return err
 	}
-	return failed
-}
-
-// disturb lets clients work while faults come and go, and heals.
-func (r *run) disturb(ctx context.Context, k cluster.Config, sink *history.Writer) error {
-	r.began = time.Now()
-	stop := r.watch(ctx, sink)
-	defer stop()
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	faults := make(chan error, 1)
-	go func() {
-		err := nemesis.Run(running, r.config.Plan, r.cluster, sink, func(s nemesis.Step) {
-			r.mu.Lock()
-			r.fault = s.Asked()
-			r.mu.Unlock()
-		})
-		if err != nil {
-			cancel() // without its faults the run is worth nothing
-		}
-		faults <- err
-	}()
-	_, err := workload.Run(running, r.workload(k), r.cluster, sink)
-	r.lasted = time.Since(r.began)
-	if err != nil {
-		cancel() // nor without its clients
+	if s, ok := r.cluster.(simulated); ok {
+		r.trace = s.Trace()
 	}
-	// The last step is due before the workload ends. That a plan was broken off is known here.
-	if failed := <-faults; failed != nil && (running.Err() == nil || !errors.Is(failed, running.Err())) {
-		err = errors.Join(err, failed)
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	healing, done := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
-	defer done()
-	return errors.Join(err, nemesis.Heal(healing, r.cluster))
+	return nil
 }
 
 func (r *run) workload(k cluster.Config) workload.Config {
@@ -360,13 +338,27 @@ func (r *run) tell(doing string) {
 		return
 	}
 	p := Progress{Doing: doing, Totals: r.stats.Totals()}
-	if !r.began.IsZero() {
-		p.Elapsed = time.Since(r.began)
-	}
 	r.mu.Lock()
+	if r.elapsed != nil {
+		p.Elapsed = r.elapsed()
+	}
 	p.Fault = r.fault
 	r.mu.Unlock()
 	r.config.Progress(p)
+}
+
+// begins tells from when on progress counts.
+func (r *run) begins(elapsed func() time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.elapsed = elapsed
+}
+
+// struck notes which fault comes now.
+func (r *run) struck(s nemesis.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fault = s.Asked()
 }
 
 // watch reports progress and brings the history to the disk once a second, until stop is called.

@@ -102,7 +102,7 @@ func unsettled(p control.RecordView, views map[control.NodeID]control.PartitionV
 func (r *run) end(ctx context.Context, k cluster.Config, sink *history.Writer) error {
 	r.tell("waiting for the replicas to agree")
 	var why map[string]string
-	err := cluster.WaitFor(ctx, settledWithin, func(ctx context.Context) error {
+	err := r.cluster.waitFor(ctx, settledWithin, func(ctx context.Context) error {
 		now, err := r.unsettled(ctx)
 		if err != nil {
 			return err // what was seen before still stands, should this be the deadline
@@ -131,7 +131,7 @@ func (r *run) end(ctx context.Context, k cluster.Config, sink *history.Writer) e
 	reading, cancel := context.WithTimeout(ctx, settledWithin)
 	defer cancel()
 	w := r.workload(k)
-	if err := workload.FinalReads(reading, w, r.cluster, sink, r.stats.NextProcess()); err != nil && !errors.Is(err, workload.ErrIncomplete) {
+	if err := r.cluster.finalReads(reading, w, sink); err != nil && !errors.Is(err, workload.ErrIncomplete) {
 		return err
 	}
 	dumping, cancel := context.WithTimeout(ctx, settledWithin) // its own: what could not be read above may have taken all of that
@@ -149,7 +149,7 @@ func (r *run) dump(ctx context.Context, k cluster.Config, w workload.Config, sin
 		for i, replicas := range t.Partitions {
 			name := fmt.Sprintf("%s-%d", t.Name, i)
 			for _, n := range replicas {
-				d, err := workload.Dump(ctx, w, r.cluster, int32(n), t.Name, int32(i))
+				d, err := r.cluster.dump(ctx, w, int32(n), t.Name, int32(i))
 				if errors.Is(err, workload.ErrIncomplete) {
 					continue // it is offline; that it did not come to rest is recorded
 				}

@@ -47,7 +47,7 @@ func TestAPartitionThatCannotBeReadAtTheEndIsUnavailableAndNoFailureOfTheHarness
 	require.NoError(t, err)
 	folder, err := results.Create(c.Root, "run")
 	require.NoError(t, err)
-	r := &run{config: c, folder: folder, stats: &workload.Stats{}, cluster: stuck{}}
+	r := &run{config: c, folder: folder, stats: &workload.Stats{}, cluster: &real{Cluster: stuck{}}}
 	sink, err := history.Create(folder.File(results.History), r.header(k), nil)
 	require.NoError(t, err)
 	require.NoError(t, r.end(t.Context(), k, sink))

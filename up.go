@@ -15,6 +15,9 @@ import (
 // ends. Of the configuration it uses what is about the cluster.
 func Up(ctx context.Context, c RunConfig, ready func(bootstrap []string, folder string)) error {
 	c, k, err := c.withDefaults()
+	if err == nil && c.On == OnSim {
+		err = errors.New("backend sim: a simulation has no addresses for clients; use process or docker")
+	}
 	if err != nil {
 		return &ConfigError{err}
 	}
@@ -27,25 +30,27 @@ func Up(ctx context.Context, c RunConfig, ready func(bootstrap []string, folder 
 	if err := r.describe(k); err != nil {
 		return err
 	}
-	if r.cluster, err = openCluster(ctx, c.On, k); err != nil {
+	nodes, err := openCluster(ctx, c.On, k)
+	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // interrupted before it was up
 		}
 		return err
 	}
+	r.cluster = &real{Cluster: nodes}
 	go func() {
-		for range r.cluster.Events() { // nobody records them here; nodes must not wait for a reader
+		for range nodes.Events() { // nobody records them here; nodes must not wait for a reader
 		}
 	}()
 	if err = cluster.WaitFor(ctx, createdWithin, r.created); err == nil {
-		ready(r.cluster.Bootstrap(), folder.Path)
+		ready(nodes.Bootstrap(), folder.Path)
 		<-ctx.Done()
 	} else if ctx.Err() != nil {
 		err = nil
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, r.cluster.Close(closing))
+	return errors.Join(err, nodes.Close(closing))
 }
 
 // Down removes what killed harnesses have left behind: processes of nodes whose folders are under root ("": results.Root), and

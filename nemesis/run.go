@@ -20,8 +20,8 @@ import (
 // Run plays a plan on a cluster and records its faults. It returns when the last step is done, or the context ends, or the
 // harness cannot do what the plan says. It does not heal what is still going on then: that is for [Heal], which whoever
 // opened the cluster calls on every way out.
-func Run(ctx context.Context, p Plan, c cluster.Cluster, sink history.Sink, told func(Step)) error {
-	n := &nemesis{cluster: c, sink: sink, open: map[string]*history.FaultEvent{}}
+func Run(ctx context.Context, p Plan, c Target, sink history.Sink, told func(Step)) error {
+	n := NewPlayer(c, sink)
 	began := time.Now()
 	for _, s := range p {
 		timer := time.NewTimer(time.Until(began.Add(s.At)))
@@ -29,39 +29,63 @@ func Run(ctx context.Context, p Plan, c cluster.Cluster, sink history.Sink, told
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return errors.Join(n.close(context.WithoutCancel(ctx)), ctx.Err())
+			return errors.Join(n.Close(context.WithoutCancel(ctx)), ctx.Err())
 		}
 		if told != nil {
 			told(s)
 		}
-		if err := n.do(ctx, s); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", s, err), n.close(context.WithoutCancel(ctx)))
+		if err := n.Play(ctx, s); err != nil {
+			return errors.Join(err, n.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	return n.close(context.WithoutCancel(ctx))
+	return n.Close(context.WithoutCancel(ctx))
+}
+
+// Target is what a plan needs of a cluster: see [cluster.Cluster].
+type Target interface {
+	Brokers() []int32
+	Start(ctx context.Context, n cluster.NodeID) ([]control.Event, error)
+	Stop(ctx context.Context, n cluster.NodeID, how cluster.How, cut map[string]schedule.Cut) (cluster.Evidence, error)
+	Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster.Evidence, error)
+	Links(ctx context.Context, cut []cluster.Link) (cluster.Evidence, error)
 }
 
 // Heal sets the healthy state: links open, nobody paused, the controller and every broker up. It tries everything, whatever
 // fails.
-func Heal(ctx context.Context, c cluster.Cluster) error {
+func Heal(ctx context.Context, c Target) error {
+	_, err := c.Links(ctx, nil)
+	nodes := everyNode(c)
+	errs := make([]error, len(nodes))
+	atOnce(len(nodes), func(i int) {
+		_, err := c.Pause(ctx, nodes[i], false)
+		_, err2 := c.Start(ctx, nodes[i])
+		errs[i] = errors.Join(err, err2)
+	})
+	return errors.Join(append([]error{err}, errs...)...)
+}
+
+// HealInOrder is [Heal], one node after the other: for a cluster in which nothing takes time, and where the order shows.
+func HealInOrder(ctx context.Context, c Target) error {
 	_, err := c.Links(ctx, nil)
 	errs := []error{err}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
 	for _, n := range everyNode(c) {
-		wg.Go(func() {
-			_, err := c.Pause(ctx, n, false)
-			_, err2 := c.Start(ctx, n)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err, err2)
-		})
+		_, err := c.Pause(ctx, n, false)
+		_, err2 := c.Start(ctx, n)
+		errs = append(errs, err, err2)
 	}
-	wg.Wait()
 	return errors.Join(errs...)
 }
 
-func everyNode(c cluster.Cluster) []cluster.NodeID {
+// atOnce does n things at the same time.
+func atOnce(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { do(i) })
+	}
+	wg.Wait()
+}
+
+func everyNode(c Target) []cluster.NodeID {
 	nodes := []cluster.NodeID{control.Controller}
 	for _, id := range c.Brokers() {
 		nodes = append(nodes, cluster.NodeID(id))
@@ -69,15 +93,32 @@ func everyNode(c cluster.Cluster) []cluster.NodeID {
 	return nodes
 }
 
-type nemesis struct {
-	cluster cluster.Cluster
+// Player plays the steps of a plan one by one and records the faults: for whoever has a clock of their own. [Run] plays a plan by
+// the clock on the wall. It is not safe for concurrent use.
+type Player struct {
+	// InOrder does to one node after the other what a step does to several; else all of it is done at once.
+	InOrder bool
+
+	cluster Target
 	sink    history.Sink
 	last    int64
 	open    map[string]*history.FaultEvent // by what ends them: a node's pause, a node's end, the links
 }
 
-// do does one step and records the fault that it begins or ends.
-func (n *nemesis) do(ctx context.Context, s Step) error {
+// NewPlayer plays to a cluster.
+func NewPlayer(c Target, sink history.Sink) *Player {
+	return &Player{cluster: c, sink: sink, open: map[string]*history.FaultEvent{}}
+}
+
+// Play does one step and records the fault that it begins or ends. After an error, and at the end, Close is to be called.
+func (n *Player) Play(ctx context.Context, s Step) error {
+	if err := n.do(ctx, s); err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+func (n *Player) do(ctx context.Context, s Step) error {
 	switch s.Verb {
 	case "cut":
 		return n.cut(ctx, s)
@@ -86,7 +127,6 @@ func (n *nemesis) do(ctx context.Context, s Step) error {
 	}
 	// Several nodes at once: each is a fault of its own, since each is shown by itself.
 	errs := make([]error, len(s.Nodes))
-	var wg sync.WaitGroup
 	faults := make([]*history.FaultEvent, len(s.Nodes))
 	for i, id := range s.Nodes {
 		if s.Verb != "start" && s.Verb != "resume" {
@@ -97,10 +137,13 @@ func (n *nemesis) do(ctx context.Context, s Step) error {
 			}
 		}
 	}
-	for i, id := range s.Nodes {
-		wg.Go(func() { errs[i] = n.one(ctx, s, id, faults[i]) })
+	if one := func(i int) { errs[i] = n.one(ctx, s, s.Nodes[i], faults[i]) }; n.InOrder {
+		for i := range s.Nodes {
+			one(i)
+		}
+	} else {
+		atOnce(len(s.Nodes), one)
 	}
-	wg.Wait()
 	for i, id := range s.Nodes {
 		switch s.Verb {
 		case "pause":
@@ -117,7 +160,7 @@ func (n *nemesis) do(ctx context.Context, s Step) error {
 
 func pauseOf(id cluster.NodeID) string { return "pause " + id.String() }
 
-func (n *nemesis) one(ctx context.Context, s Step, id cluster.NodeID, f *history.FaultEvent) error {
+func (n *Player) one(ctx context.Context, s Step, id cluster.NodeID, f *history.FaultEvent) error {
 	var e cluster.Evidence
 	var err error
 	switch s.Verb {
@@ -139,7 +182,7 @@ func (n *nemesis) one(ctx context.Context, s Step, id cluster.NodeID, f *history
 }
 
 // cut replaces the links that are cut, all at once: what is cut before and after is not open between.
-func (n *nemesis) cut(ctx context.Context, s Step) error {
+func (n *Player) cut(ctx context.Context, s Step) error {
 	f, err := n.begin(s, endpoints(s.Links)...)
 	if err != nil {
 		return err
@@ -151,7 +194,7 @@ func (n *nemesis) cut(ctx context.Context, s Step) error {
 }
 
 // over ends the fault that goes on under that name, if there is one. What was measured at its end counts, unless nothing was.
-func (n *nemesis) over(name string, e *cluster.Evidence) error {
+func (n *Player) over(name string, e *cluster.Evidence) error {
 	f := n.open[name]
 	if f == nil {
 		return nil
@@ -182,7 +225,7 @@ func endpoints(links []cluster.Link) []cluster.NodeID {
 	return nodes
 }
 
-func (n *nemesis) heal(ctx context.Context) error {
+func (n *Player) heal(ctx context.Context) error {
 	e, err := n.cluster.Links(ctx, nil)
 	if err != nil {
 		return err
@@ -190,7 +233,7 @@ func (n *nemesis) heal(ctx context.Context) error {
 	return n.over("links", &e)
 }
 
-func (n *nemesis) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, error) {
+func (n *Player) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, error) {
 	n.last++
 	f := &history.FaultEvent{ID: n.last, Phase: history.Begin, Verb: s.Verb, Asked: s.Asked()}
 	for _, node := range nodes {
@@ -200,14 +243,14 @@ func (n *nemesis) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, e
 	return f, n.sink.Append(&history.Event{Kind: history.KindFault, Fault: &begun})
 }
 
-func (n *nemesis) end(f *history.FaultEvent) error {
+func (n *Player) end(f *history.FaultEvent) error {
 	over := *f
 	over.Phase = history.Over
 	return n.sink.Append(&history.Event{Kind: history.KindFault, Fault: &over})
 }
 
-// close ends the faults that a plan left open, in the order in which they began, so that the history says so.
-func (n *nemesis) close(ctx context.Context) error {
+// Close ends the faults that a plan left open, in the order in which they began, so that the history says so.
+func (n *Player) Close(ctx context.Context) error {
 	err := n.heal(ctx)
 	open := slices.SortedFunc(maps.Values(n.open), func(a, b *history.FaultEvent) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range open {

@@ -21,7 +21,8 @@ type client struct {
 	partitions []partition
 	routes     *routes
 	conns      map[int32]*conn
-	formatter  *kmsg.RequestFormatter
+	process    int64
+	formatter  *kmsg.RequestFormatter // names the process
 
 	// Requests and answers are used again and again.
 	produceReq *kmsg.ProduceRequest
@@ -61,6 +62,10 @@ const clientPrefix = "tidemark-p"
 
 // become makes the client speak for a process. Its connections stay: the client id stands in each request.
 func (cl *client) become(process int64) {
+	if cl.formatter != nil && cl.process == process {
+		return
+	}
+	cl.process = process
 	cl.formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientPrefix + strconv.FormatInt(process, 10)))
 }
 
@@ -106,12 +111,12 @@ func (cl *client) call(node int32, api int, req kmsg.Request, resp kmsg.Response
 }
 
 // errConnect is wrapped by errors about connections that did not come to be.
-var errConnect = errors.New(whyNoConn)
+var errConnect = errors.New(WhyCannotConnect)
 
 // do makes one attempt of an operation at a broker.
 func (cl *client) do(op *Operation, node int32) (a Answer, stale bool) {
 	if node == nobody {
-		return Answer{Kind: history.Fail, Error: whyNoLeader}, true
+		return Answer{Kind: history.Fail, Error: WhyNoLeader}, true
 	}
 	deadline := time.Now().Add(cl.config.Timeout)
 	switch op.Type {
@@ -158,7 +163,7 @@ func (cl *client) produce(op *Operation, node int32, deadline time.Time) (Answer
 		return cl.broken(node)
 	}
 	rp := &resp.Topics[0].Partitions[0]
-	return produced(rp, req.Acks), staleRoute(rp.ErrorCode)
+	return produced(rp, req.Acks), StaleRoute(rp.ErrorCode)
 }
 
 func (cl *client) fetch(op *Operation, node int32, deadline time.Time) (Answer, bool) {
@@ -185,7 +190,7 @@ func (cl *client) fetchAs(reader int32, place int, from int64, node int32, most 
 		return unanswered(cl.ctx, sent, err), true
 	}
 	if resp.ErrorCode != 0 {
-		return refusedRead(resp.ErrorCode), staleRoute(resp.ErrorCode)
+		return RefusedRead(resp.ErrorCode), StaleRoute(resp.ErrorCode)
 	}
 	if len(resp.Topics) != 1 || resp.Topics[0].Topic != p.topic ||
 		len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Partition != p.index {
@@ -194,9 +199,9 @@ func (cl *client) fetchAs(reader int32, place int, from int64, node int32, most 
 	rp := &resp.Topics[0].Partitions[0]
 	switch {
 	case rp.ErrorCode != 0:
-		a := refusedRead(rp.ErrorCode)
+		a := RefusedRead(rp.ErrorCode)
 		a.Offset = rp.LogStartOffset
-		return a, staleRoute(rp.ErrorCode)
+		return a, StaleRoute(rp.ErrorCode)
 	case rp.HighWatermark < 0:
 		return Answer{Kind: history.Fail, Error: "no high watermark in the answer"}, false
 	}
@@ -250,7 +255,7 @@ func (cl *client) listAs(reader int32, timestamp int64, place int, node int32, d
 	rp := &resp.Topics[0].Partitions[0]
 	switch {
 	case rp.ErrorCode != 0:
-		return refusedRead(rp.ErrorCode), staleRoute(rp.ErrorCode)
+		return RefusedRead(rp.ErrorCode), StaleRoute(rp.ErrorCode)
 	case rp.Offset < 0:
 		return Answer{Kind: history.Fail, Error: "no offset in the answer"}, false
 	}

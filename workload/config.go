@@ -109,7 +109,7 @@ func (c Config) withDefaults() Config {
 		c.ProduceTimeout = defaultProduceTimeout
 	}
 	if c.Stats == nil {
-		c.Stats = &Stats{}
+		c.Stats = &Stats{untimed: true}
 	}
 	return c
 }

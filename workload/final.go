@@ -32,17 +32,8 @@ func FinalReads(ctx context.Context, c Config, d Dialer, sink history.Sink, proc
 	if err != nil {
 		return err
 	}
-	defer r.client.close()
-	record := newRecorder(sink, r.config, 0)
-	var incomplete error
-	for i := range r.routes.partitions {
-		err := r.final(record, i)
-		incomplete = errors.Join(incomplete, err)
-		if err != nil && !errors.Is(err, ErrIncomplete) || ctx.Err() != nil {
-			break
-		}
-	}
-	return incomplete
+	defer r.close()
+	return r.finalReads(sink)
 }
 
 // Dump reads the log of one replica up to its log end offset, also what is not committed, in whatever role the replica is. It is
@@ -57,7 +48,12 @@ func Dump(ctx context.Context, c Config, d Dialer, node int32, topic string, ind
 	if err != nil {
 		return nil, err
 	}
-	defer r.client.close()
+	defer r.close()
+	return r.dumpOf(node, topic, index)
+}
+
+// dumpOf finds the partition's place.
+func (r *reader) dumpOf(node int32, topic string, index int32) (*history.Replica, error) {
 	place, ok := r.routes.place[topic][index]
 	if !ok {
 		return nil, wrong("partition", fmt.Sprintf("%s-%d", topic, index), "it is none of the workload's")
@@ -65,11 +61,64 @@ func Dump(ctx context.Context, c Config, d Dialer, node int32, topic string, ind
 	return r.dump(place, node)
 }
 
+// Reads are single attempts to read, one after the other, in the time of whoever makes them: what reading a whole log takes. For
+// [FinalReads] and [Dump] a client makes them, for [Crew] a simulation does.
+type Reads interface {
+	// Fetch reads whole batches, as the consumer or the debugging consumer (replica id -2). Place is the partition's, as in an [Operation].
+	Fetch(reader int32, place int, from int64, node int32, most int32) Answer
+	// List asks for an offset by one of ListOffsets' special timestamps.
+	List(reader int32, timestamp int64, place int, node int32) Answer
+	// Refresh asks who leads, if nobody has found out since; that nobody can tell is no error.
+	Refresh()
+	// Sleep returns an error if there is no more time.
+	Sleep(time.Duration) error
+	Now() time.Time
+}
+
+// clientReads are those of a client.
+type clientReads struct {
+	*client
+	timeout time.Duration
+}
+
+// Fetch is what [Reads] says.
+func (c clientReads) Fetch(reader int32, place int, from int64, node int32, most int32) Answer {
+	a, _ := c.fetchAs(reader, place, from, node, most, time.Now().Add(c.timeout))
+	return a
+}
+
+// List is what [Reads] says.
+func (c clientReads) List(reader int32, timestamp int64, place int, node int32) Answer {
+	a, _ := c.listAs(reader, timestamp, place, node, time.Now().Add(c.timeout))
+	return a
+}
+
+// Refresh is what [Reads] says.
+func (c clientReads) Refresh() { _ = c.routes.refresh(c.client, c.routes.now.Load()) }
+
+// Sleep is what [Reads] says.
+func (c clientReads) Sleep(d time.Duration) error {
+	if !sleep(c.ctx, d) {
+		return context.Cause(c.ctx)
+	}
+	return nil
+}
+
+// Now is what [Reads] says.
+func (c clientReads) Now() time.Time { return time.Now() }
+
 // reader reads whole logs.
 type reader struct {
+	Reads
 	config *Config
 	routes *routes
-	client *client
+	client *client // nil in a simulation
+}
+
+func (r *reader) close() {
+	if r.client != nil {
+		r.client.close()
+	}
 }
 
 func newReader(ctx context.Context, c Config, d Dialer, process int64) (*reader, error) {
@@ -81,23 +130,37 @@ func newReader(ctx context.Context, c Config, d Dialer, process int64) (*reader,
 	routes := newRoutes(d, c.partitions(), c.Stats)
 	cl := newClient(ctx, &c, routes)
 	cl.become(process)
-	return &reader{config: &c, routes: routes, client: cl}, nil
+	return &reader{Reads: clientReads{cl, c.Timeout}, config: &c, routes: routes, client: cl}, nil
+}
+
+// finalReads reads every partition.
+func (r *reader) finalReads(sink history.Sink) error {
+	record := newRecorder(sink, r.config, 0)
+	var incomplete error
+	for i := range r.routes.partitions {
+		err := r.final(record, i)
+		incomplete = errors.Join(incomplete, err)
+		if err != nil && !errors.Is(err, ErrIncomplete) || r.Sleep(0) != nil {
+			break
+		}
+	}
+	return incomplete
 }
 
 // persist makes attempts until one is answered, cannot be answered better by trying again, or there is no patience left.
-func (r *reader) persist(place int, attempt func(deadline time.Time) (Answer, error)) (Answer, error) {
-	ctx, name := r.client.ctx, r.routes.partitions[place].name
-	giveUp := time.Now().Add(patience * r.config.Timeout)
+func (r *reader) persist(place int, attempt func() (Answer, error)) (Answer, error) {
+	name := r.routes.partitions[place].name
+	giveUp := r.Now().Add(patience * r.config.Timeout)
 	for wait := (pause{}); ; {
-		a, err := attempt(time.Now().Add(r.config.Timeout))
+		a, err := attempt()
 		if err != nil || a.Kind == history.OK || a.OutOfRange {
 			return a, err
 		}
-		wait.longer(ctx)
+		ended := r.Sleep(wait.next())
 		switch {
-		case ctx.Err() != nil:
-			return a, fmt.Errorf("%w: %s: %s (%w)", ErrIncomplete, name, a.Error, context.Cause(ctx))
-		case time.Now().After(giveUp):
+		case ended != nil:
+			return a, fmt.Errorf("%w: %s: %s (%w)", ErrIncomplete, name, a.Error, ended)
+		case r.Now().After(giveUp):
 			return a, fmt.Errorf("%w: %s: %s, for %s", ErrIncomplete, name, a.Error, patience*r.config.Timeout)
 		}
 	}
@@ -105,9 +168,8 @@ func (r *reader) persist(place int, attempt func(deadline time.Time) (Answer, er
 
 // leader is who leads a partition, asked for anew if it is not known or if the last attempt failed.
 func (r *reader) leader(place int, failed bool) int32 {
-	seen := r.routes.now.Load()
-	if failed || seen.partitions[place].leader == nobody {
-		_ = r.routes.refresh(r.client, seen) // if nobody can tell, the attempt shows it
+	if failed || r.routes.now.Load().partitions[place].leader == nobody {
+		r.Refresh() // if nobody can tell, the attempt shows it
 	}
 	return r.routes.now.Load().partitions[place].leader
 }
@@ -115,25 +177,24 @@ func (r *reader) leader(place int, failed bool) int32 {
 func (r *reader) final(record *recorder, place int) error {
 	p := &r.routes.partitions[place]
 	failed := false
-	start, err := r.persist(place, func(deadline time.Time) (Answer, error) {
+	start, err := r.persist(place, func() (Answer, error) {
 		node := r.leader(place, failed)
 		failed = true
 		if node == nobody {
-			return Answer{Kind: history.Fail, Error: whyNoLeader}, nil
+			return Answer{Kind: history.Fail, Error: WhyNoLeader}, nil
 		}
-		a, _ := r.client.listAs(consumer, earliestOffset, place, node, deadline)
-		return a, nil
+		return r.List(consumer, earliestOffset, place, node), nil
 	})
 	if err != nil {
 		return err
 	}
 	for from, empty := start.Offset, 0; ; {
 		failed = false
-		a, err := r.persist(place, func(deadline time.Time) (Answer, error) {
+		a, err := r.persist(place, func() (Answer, error) {
 			op := Operation{Type: history.Fetch, Partition: place, From: from}
 			node := r.leader(place, failed)
 			failed = true
-			return r.finalFetch(record, &op, node, deadline)
+			return r.finalFetch(record, &op, node)
 		})
 		switch {
 		case err != nil:
@@ -154,21 +215,21 @@ func (r *reader) final(record *recorder, place int) error {
 	}
 }
 
-func (r *reader) finalFetch(record *recorder, op *Operation, node int32, deadline time.Time) (Answer, error) {
+func (r *reader) finalFetch(record *recorder, op *Operation, node int32) (Answer, error) {
 	p := &r.routes.partitions[op.Partition]
 	begin := asked(op, p, node, 0)
 	begin.Final = true
 	if err := record.invoke(begin); err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Kind: history.Fail, Error: whyNoLeader}
+	a := Answer{Kind: history.Fail, Error: WhyNoLeader}
 	if node != nobody {
-		a, _ = r.client.fetchAs(consumer, op.Partition, op.From, node, wholeLog, deadline)
+		a = r.Fetch(consumer, op.Partition, op.From, node, wholeLog)
 	}
 	end := answered(op, p, node, &a)
 	end.Final = true
 	retired, err := record.returned(a.Kind, end)
-	if retired {
+	if retired && r.client != nil {
 		r.client.become(record.process)
 	}
 	return a, err
@@ -179,18 +240,16 @@ func (r *reader) dump(place int, node int32) (*history.Replica, error) {
 	incomplete := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s on broker %d: %s", ErrIncomplete, p.name, node, fmt.Sprintf(format, args...))
 	}
-	end, err := r.persist(place, func(deadline time.Time) (Answer, error) {
-		a, _ := r.client.listAs(debuggingConsumer, logEndOffset, place, node, deadline)
-		return a, nil
+	end, err := r.persist(place, func() (Answer, error) {
+		return r.List(debuggingConsumer, logEndOffset, place, node), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := &history.Replica{Node: node, Partition: p.name, LEO: end.Offset}
 	for from, empty := int64(0), 0; ; {
-		a, err := r.persist(place, func(deadline time.Time) (Answer, error) {
-			a, _ := r.client.fetchAs(debuggingConsumer, place, from, node, wholeLog, deadline)
-			return a, nil
+		a, err := r.persist(place, func() (Answer, error) {
+			return r.Fetch(debuggingConsumer, place, from, node, wholeLog), nil
 		})
 		switch {
 		case err != nil:

@@ -191,7 +191,7 @@ func (w *ordinary) deliver(op *Operation, p *partition) Answer {
 		}
 		return Answer{Kind: history.OK, Offset: max(o.offset, history.Unknown)}
 	case <-late.C:
-		return Answer{Kind: history.Info, Error: whyTimeout}
+		return Answer{Kind: history.Info, Error: WhyTimeout}
 	case <-w.client.ctx.Done():
 		return Answer{Kind: history.Info, Error: whyCanceled}
 	}

@@ -45,16 +45,14 @@ var refusedUnlessWaiting = map[int16]bool{
 }
 
 // produceFailed tells a produce that certainly did not happen from one of which nobody knows, by the error that it was answered.
-func produceFailed(code int16, message *string, acks int16) bool {
-	return message != nil && strings.HasPrefix(*message, refusedBeforeAppend) ||
-		refusedAlways[code] ||
-		refusedUnlessWaiting[code] && acks != acksAll
+func produceFailed(code int16, refused bool, acks int16) bool {
+	return refused || refusedAlways[code] || refusedUnlessWaiting[code] && acks != acksAll
 }
 
 const acksAll = -1
 
-// staleRoute says whether an error means that somebody else may lead the partition now.
-func staleRoute(code int16) bool {
+// StaleRoute says whether an error means that somebody else may lead the partition now.
+func StaleRoute(code int16) bool {
 	switch code {
 	case kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code, kerr.NotLeaderForPartition.Code,
 		kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code:
@@ -65,51 +63,62 @@ func staleRoute(code int16) bool {
 
 // Why an operation got no answer, as a history has it. The texts are few, so that they can be counted.
 const (
-	whyTimeout   = "timeout"
-	whyLost      = "connection lost"
-	whyCanceled  = "canceled"
-	whyNoConn    = "cannot connect"
-	whyNoLeader  = "no leader known"
-	whyMalformed = "malformed answer"
+	WhyTimeout       = "timeout"
+	WhyLost          = "connection lost"
+	whyCanceled      = "canceled"
+	WhyCannotConnect = "cannot connect"
+	WhyNoLeader      = "no leader known"
+	whyMalformed     = "malformed answer"
 )
 
-// unanswered is the answer to an operation that was not answered. Nothing can have come of it if nothing was sent.
-func unanswered(ctx context.Context, sent bool, err error) Answer {
-	a := Answer{Kind: history.Fail}
+// Unanswered is the answer to an operation that was not answered, for one of the reasons above. Nothing can have come of it if
+// nothing was sent.
+func Unanswered(sent bool, why string) Answer {
+	a := Answer{Kind: history.Fail, Error: why}
 	if sent {
 		a.Kind = history.Info
-	}
-	switch {
-	case ctx.Err() != nil:
-		a.Error = whyCanceled
-	case errors.Is(err, errConnect):
-		a.Error = whyNoConn
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		a.Error = whyTimeout
-	case errors.Is(err, errMalformed):
-		a.Error = whyMalformed
-	default:
-		a.Error = whyLost
 	}
 	return a
 }
 
+// unanswered finds the reason in an error.
+func unanswered(ctx context.Context, sent bool, err error) Answer {
+	switch {
+	case ctx.Err() != nil:
+		return Unanswered(sent, whyCanceled)
+	case errors.Is(err, errConnect):
+		return Unanswered(sent, WhyCannotConnect)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return Unanswered(sent, WhyTimeout)
+	case errors.Is(err, errMalformed):
+		return Unanswered(sent, whyMalformed)
+	}
+	return Unanswered(sent, WhyLost)
+}
+
 // produced is what the answer to a produce says.
 func produced(p *kmsg.ProduceResponseTopicPartition, acks int16) Answer {
-	if p.ErrorCode == 0 {
-		return Answer{Kind: history.OK, Offset: max(p.BaseOffset, history.Unknown)}
+	refused := p.ErrorMessage != nil && strings.HasPrefix(*p.ErrorMessage, refusedBeforeAppend)
+	return Produced(p.ErrorCode, refused, p.BaseOffset, acks)
+}
+
+// Produced is what an answer to a produce with these acks says: its error code, whether the broker says that the request was turned
+// down before anything was appended, and the offset of the first value.
+func Produced(code int16, refused bool, base int64, acks int16) Answer {
+	if code == 0 {
+		return Answer{Kind: history.OK, Offset: max(base, history.Unknown)}
 	}
-	a := Answer{Kind: history.Info, Error: codeName(p.ErrorCode)}
-	if produceFailed(p.ErrorCode, p.ErrorMessage, acks) {
+	a := Answer{Kind: history.Info, Error: codeName(code)}
+	if produceFailed(code, refused, acks) {
 		a.Kind = history.Fail
-		if p.ErrorMessage != nil && strings.HasPrefix(*p.ErrorMessage, refusedBeforeAppend) {
+		if refused {
 			a.Error += ", " + refusedBeforeAppend
 		}
 	}
 	return a
 }
 
-// refusedRead is the answer to a read that was answered with an error: nothing was read, and nothing will be.
-func refusedRead(code int16) Answer {
+// RefusedRead is the answer to a read that was answered with an error: nothing was read, and nothing will be.
+func RefusedRead(code int16) Answer {
 	return Answer{Kind: history.Fail, Error: codeName(code), OutOfRange: code == kerr.OffsetOutOfRange.Code}
 }

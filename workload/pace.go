@@ -21,21 +21,28 @@ func newPace(c *Config, start time.Time, i int) pace {
 	return pace{every: every, next: start.Add(every / time.Duration(c.Clients) * time.Duration(i))}
 }
 
-// wait returns true when it is time for the next operation, and false when there will be none: ctx has ended, or it is until.
-func (p *pace) wait(ctx context.Context, until time.Time) bool {
+// due is when the next operation is to be begun, at once if that is in the past: no later than until, if there is one.
+func (p *pace) due(until time.Time) time.Time {
+	if p.every > 0 && !until.IsZero() && p.next.After(until) {
+		p.next = until
+	}
+	return p.next
+}
+
+// begin takes note that it is due, and says whether there is one more operation.
+func (p *pace) begin(now, until time.Time) bool {
 	if p.every > 0 {
-		if !until.IsZero() && p.next.After(until) {
-			p.next = until
-		}
-		if !sleep(ctx, time.Until(p.next)) {
-			return false
-		}
-		if now := time.Now(); p.next.Before(now.Add(-p.every)) {
+		if p.next.Before(now.Add(-p.every)) {
 			p.next = now
 		}
 		p.next = p.next.Add(p.every)
 	}
-	return ctx.Err() == nil && (until.IsZero() || time.Now().Before(until))
+	return until.IsZero() || now.Before(until)
+}
+
+// wait returns true when it is time for the next operation, and false when there will be none: ctx has ended, or it is until.
+func (p *pace) wait(ctx context.Context, until time.Time) bool {
+	return sleep(ctx, time.Until(p.due(until))) && p.begin(time.Now(), until)
 }
 
 // The pauses after operations that came to nothing: without them, clients of a partition that nobody leads would write thousands of
@@ -50,11 +57,14 @@ type pause struct{ last time.Duration }
 
 func (p *pause) reset() { p.last = 0 }
 
-// longer waits, twice as long as the last time.
-func (p *pause) longer(ctx context.Context) {
+// next is how long to wait now: twice as long as the last time.
+func (p *pause) next() time.Duration {
 	p.last = min(max(2*p.last, firstPause), lastPause)
-	sleep(ctx, p.last)
+	return p.last
 }
+
+// longer waits for that.
+func (p *pause) longer(ctx context.Context) { sleep(ctx, p.next()) }
 
 // sleep returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {

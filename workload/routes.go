@@ -21,7 +21,7 @@ type routes struct {
 	place      map[string]map[int32]int // of a partition, by topic and index
 	stats      *Stats
 
-	began      time.Time
+	clock      func() time.Duration // time since the routes began
 	now        atomic.Pointer[topology]
 	refreshing chan struct{} // a lock whose waiters can give up
 	order      []int32       // brokers, the next to ask first; under refreshing
@@ -53,8 +53,16 @@ type contact struct {
 var errNoBroker = errors.New("no broker tells who leads")
 
 func newRoutes(d Dialer, ps []partition, stats *Stats) *routes {
-	r := &routes{dial: d, partitions: ps, place: map[string]map[int32]int{}, stats: stats, began: time.Now(),
-		refreshing: make(chan struct{}, 1), order: slices.Clone(d.Brokers()), brokers: map[int32]*contact{}}
+	began := time.Now()
+	r := routesTo(d.Brokers(), ps, stats, func() time.Duration { return time.Since(began) })
+	r.dial = d
+	return r
+}
+
+// routesTo makes routes that nobody asks by way of a connection.
+func routesTo(brokers []int32, ps []partition, stats *Stats, clock func() time.Duration) *routes {
+	r := &routes{partitions: ps, place: map[string]map[int32]int{}, stats: stats, clock: clock,
+		refreshing: make(chan struct{}, 1), order: slices.Clone(brokers), brokers: map[int32]*contact{}}
 	for i, p := range ps {
 		if r.place[p.topic] == nil {
 			r.place[p.topic] = map[int32]int{}
@@ -104,27 +112,25 @@ func (r *routes) node(op *Operation) int32 {
 // quiet is how long a broker is left alone that did not answer.
 const quiet = time.Second
 
-func (r *routes) clock() int64 { return int64(time.Since(r.began)) }
-
 // worthTrying says whether a broker may answer. Of all who ask while it does not, one a second is told yes.
 func (r *routes) worthTrying(node int32) bool {
 	c := r.brokers[node]
 	if c == nil {
 		return true
 	}
-	until, now := c.quietUntil.Load(), r.clock()
+	until, now := c.quietUntil.Load(), int64(r.clock())
 	return until == 0 || now >= until && c.quietUntil.CompareAndSwap(until, now+int64(quiet))
 }
 
 func (r *routes) isQuiet(node int32) bool {
 	c := r.brokers[node]
-	return c != nil && r.clock() < c.quietUntil.Load()
+	return c != nil && int64(r.clock()) < c.quietUntil.Load()
 }
 
 // silent notes that a broker cannot be reached or does not answer, heard that it did.
 func (r *routes) silent(node int32) {
 	if c := r.brokers[node]; c != nil {
-		c.quietUntil.Store(r.clock() + int64(quiet))
+		c.quietUntil.Store(int64(r.clock() + quiet))
 	}
 }
 
@@ -146,21 +152,9 @@ func (r *routes) refresh(cl *client, seen *topology) error {
 	if r.now.Load() != seen {
 		return nil
 	}
-	// Whoever did not answer of late is asked last.
-	order := slices.Clone(r.order)
-	slices.SortStableFunc(order, func(a, b int32) int {
-		if r.isQuiet(a) == r.isQuiet(b) {
-			return 0
-		}
-		if r.isQuiet(b) {
-			return -1
-		}
-		return 1
-	})
 	var failures []error
-	for _, node := range order {
-		// Next time somebody else comes first: a broker that is cut off tells what it knew, and must not be the only one asked.
-		r.order = append(slices.DeleteFunc(r.order, func(b int32) bool { return b == node }), node)
+	for _, node := range r.toAsk() {
+		r.asked(node)
 		resp, err := cl.metadata(node)
 		if err == nil {
 			r.learn(resp)
@@ -174,6 +168,27 @@ func (r *routes) refresh(cl *client, seen *topology) error {
 	return fmt.Errorf("%w: %w", errNoBroker, errors.Join(failures...))
 }
 
+// toAsk lists the brokers in the order in which they are to be asked who leads: who did not answer of late is asked last.
+func (r *routes) toAsk() []int32 {
+	order := slices.Clone(r.order)
+	slices.SortStableFunc(order, func(a, b int32) int {
+		if r.isQuiet(a) == r.isQuiet(b) {
+			return 0
+		}
+		if r.isQuiet(b) {
+			return -1
+		}
+		return 1
+	})
+	return order
+}
+
+// asked notes that a broker is asked. Next time somebody else comes first: a broker that is cut off tells what it knew, and must
+// not be the only one asked.
+func (r *routes) asked(node int32) {
+	r.order = append(slices.DeleteFunc(r.order, func(b int32) bool { return b == node }), node)
+}
+
 // learn takes in what a broker tells.
 func (r *routes) learn(resp *kmsg.MetadataResponse) {
 	old := r.now.Load()
@@ -184,16 +199,30 @@ func (r *routes) learn(resp *kmsg.MetadataResponse) {
 	}
 	for _, rt := range resp.Topics {
 		for _, rp := range rt.Partitions {
-			if i, ok := r.place[deref(rt.Topic)][rp.Partition]; ok && t.partitions[i].learn(&rp) {
-				r.stats.leaderChanges.Add(1)
+			if i, ok := r.place[deref(rt.Topic)][rp.Partition]; ok {
+				r.take(t, Told{Partition: i, Leader: rp.Leader, LeaderEpoch: rp.LeaderEpoch, Replicas: rp.Replicas})
 			}
 		}
 	}
 	r.now.Store(t)
 }
 
+// Told is what a broker tells of one partition when it is asked who leads (Metadata).
+type Told struct {
+	Partition   int   // its place in the configuration, counted through all topics
+	Leader      int32 // -1: nobody
+	LeaderEpoch int32 // -1: not told
+	Replicas    []int32
+}
+
+func (r *routes) take(t *topology, p Told) {
+	if t.partitions[p.Partition].learn(p) {
+		r.stats.leaderChanges.Add(1)
+	}
+}
+
 // learn takes in what a broker tells of one partition, and reports whether somebody else leads now.
-func (to *route) learn(p *kmsg.MetadataResponseTopicPartition) (changed bool) {
+func (to *route) learn(p Told) (changed bool) {
 	if p.LeaderEpoch >= 0 && p.LeaderEpoch < to.epoch {
 		return false // told by a broker that has not heard of the newest election (KIP-320)
 	}

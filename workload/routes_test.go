@@ -34,8 +34,8 @@ func metadataFrom(tell func(node int32) *kmsg.MetadataResponse, f func(p *peer, 
 }
 
 func workerOf(cl *client, sink history.Sink) *worker {
-	w := &worker{config: cl.config, client: cl, record: newRecorder(sink, cl.config, 0), acks: acksAll}
-	w.become()
+	w := &worker{Actor: newActor(cl.config, cl.routes, sink, 0, time.Now()), client: cl}
+	w.client.become(w.record.process)
 	return w
 }
 

@@ -90,30 +90,20 @@ func ready(ctx context.Context, c *Config, r *routes) error {
 
 // worker is one client at work.
 type worker struct {
-	config    *Config
-	client    *client
-	record    *recorder
-	generator *Generator
-	pace      pace
-	pause     pause
-	until     time.Time // zero: as long as the context lasts
-	acks      int16
+	Actor
+	client *client
 }
 
 func newWorker(ctx context.Context, c *Config, r *routes, sink history.Sink, i int, start time.Time) *worker {
-	w := &worker{config: c, client: newClient(ctx, c, r), record: newRecorder(sink, c, i), acks: acksOnWire[c.Acks],
-		pace: newPace(c, start, i)}
-	if c.Time > 0 {
-		w.until = start.Add(c.Time)
-	}
-	w.become()
+	w := &worker{Actor: newActor(c, r, sink, i, start), client: newClient(ctx, c, r)}
+	w.client.become(w.record.process)
 	return w
 }
 
 // become goes on as another process.
 func (w *worker) become() {
+	w.Actor.become()
 	w.client.become(w.record.process)
-	w.generator = newGenerator(w.config, w.record.process)
 }
 
 func (w *worker) run() error {
@@ -129,34 +119,22 @@ func (w *worker) run() error {
 
 // attempt makes one attempt of one operation, and writes it down.
 func (w *worker) attempt(op *Operation) error {
-	seen := w.client.routes.now.Load()
-	node := w.client.routes.node(op)
-	p := &w.client.routes.partitions[op.Partition]
-	if err := w.record.invoke(asked(op, p, node, w.acks)); err != nil {
+	seen := w.routes.now.Load()
+	node, err := w.begin(op)
+	if err != nil {
 		return err
 	}
 	start := time.Now()
 	a, stale := w.client.do(op, node)
-	w.config.Stats.count(op.Type, len(op.Values), &a, time.Since(start))
-	retired, err := w.record.returned(a.Kind, answered(op, p, node, &a))
+	then, err := w.end(a, stale, time.Since(start))
 	if err != nil {
 		return err
 	}
-	if retired {
-		w.become()
-	} else {
-		w.generator.Learn(*op, a)
+	w.client.become(w.record.process)
+	if then.Refresh {
+		_ = w.routes.refresh(w.client, seen) // if nobody can tell, the next attempt shows it
 	}
-	switch {
-	case op.Follower:
-		// Whether it can be read from says nothing about who leads.
-	case a.Kind == history.OK:
-		w.pause.reset()
-	case a.OutOfRange:
-	default:
-		if stale {
-			_ = w.client.routes.refresh(w.client, seen) // if nobody can tell, the next attempt shows it
-		}
+	if then.Pause {
 		w.pause.longer(w.client.ctx)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tidemark"
+	"tidemark/cluster/sim/virtual"
 	"tidemark/nemesis"
 	"tidemark/node/control"
 	"tidemark/node/rules"
@@ -23,8 +24,8 @@ type clusterFlags struct {
 	on, protocol, leaderEpoch, journal string
 }
 
-func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig) {
-	fs.StringVar(&f.on, "on", string(tidemark.OnProcess), "where nodes run: process, docker")
+func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig, where string) {
+	fs.StringVar(&f.on, "on", string(tidemark.OnProcess), where)
 	fs.IntVar(&c.Brokers, "brokers", 3, "how many brokers, besides the controller")
 	fs.StringArrayVar(&c.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 (default orders:1:3)")
 	fs.StringVar(&f.protocol, "protocol", "", "replication protocol: hw, kip101, kip279, kip320, kip966 (default kip320)")
@@ -41,9 +42,6 @@ func (f *clusterFlags) read(c *tidemark.RunConfig) error {
 	var err error
 	if c.On, err = tidemark.ParseBackend(f.on); err != nil {
 		return err
-	}
-	if c.On == tidemark.OnSim {
-		return fmt.Errorf("--on sim: a simulation moves only by schedules (tidemark reproduce --on sim); use process or docker")
 	}
 	if f.journal != "on" && f.journal != "off" {
 		return fmt.Errorf("--journal %q: want on or off", f.journal)
@@ -69,6 +67,7 @@ func newRun() *cobra.Command {
 		c              tidemark.RunConfig
 		cf             clusterFlags
 		faults, plan   string
+		network        string
 		asJSON, strict bool
 	)
 	cmd := &cobra.Command{
@@ -76,6 +75,9 @@ func newRun() *cobra.Command {
 		Short: "Run a workload against a cluster under faults, and judge what came of it",
 		Long: `Start a cluster, let clients produce and fetch while faults come and go, heal everything, wait until the replicas
 agree, read what there is, and judge the history.
+
+With --on sim all of it happens in this process and in virtual time: half a minute takes about a second, and the same seed is the
+same run again, to the last byte of its history.
 
 Exit code 0: consistent, or allowed by the configuration; 1: violation (with --strict also what is allowed);
 2: inconclusive; 254: wrong arguments; 255: the harness failed.`,
@@ -94,6 +96,11 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 			if plan != "" {
 				if c.Plan, err = readPlan(plan, c.Brokers); err != nil {
 					return usageError{err}
+				}
+			}
+			if network != "" {
+				if c.Network, err = virtual.ParseNetwork(network); err != nil {
+					return usageError{fmt.Errorf("--%w", err)}
 				}
 			}
 			if err := checkRunFlags(c); err != nil {
@@ -119,7 +126,8 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 		},
 	}
 	fs := cmd.Flags()
-	cf.add(fs, &c)
+	cf.add(fs, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
+	fs.StringVar(&network, "network", "", "on sim: delay=200us,jitter=800us,reorder=0.005,late=20ms,duplicate=0.001,lose=0.0005, or some of it")
 	fs.DurationVar(&c.Time, "time", 30*time.Second, "how long clients work")
 	fs.IntVar(&c.Clients, "clients", 10, "how many clients work at a time")
 	fs.Float64Var(&c.Rate, "rate", 0, "operations a second of all clients together (0: as many as they get answered)")

@@ -35,7 +35,7 @@ func newUp() *cobra.Command {
 			return err
 		},
 	}
-	cf.add(cmd.Flags(), &c)
+	cf.add(cmd.Flags(), &c, "where nodes run: process, docker")
 	return cmd
 }
 

@@ -1,0 +1,6 @@
+//go:build race
+
+package virtual
+
+// raced: the race detector makes everything several times slower.
+const raced = true
