@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"tidemark/checker"
 	"tidemark/nemesis/schedule"
@@ -75,6 +76,7 @@ type Covered struct {
 	// Unconfirmed are states that the truth finds wrong and the checker does not. There should be none.
 	Unconfirmed int
 	Memory      uint64 // bytes of heap at the end
+	Kept        uint64 // bytes of them that are the states: the way to each and its hash, with the room to grow
 	Widest      int    // states of the largest level
 }
 
@@ -134,6 +136,7 @@ func (s Scope) Run(ctx context.Context) (*Covered, error) {
 	x.covered.Complete = x.covered.Stopped == "" && x.covered.Find == nil
 	runtime.GC() // what is garbage now was not needed
 	x.covered.Memory = heap()
+	x.covered.Kept = uint64(len(x.known.slots))*uint64(unsafe.Sizeof(Key{})) + uint64(cap(x.links))*uint64(unsafe.Sizeof(link{}))
 	return x.covered, nil
 }
 
@@ -236,9 +239,9 @@ func (x *exhaustion) at(id uint32) reached {
 	return x.way[len(x.way)-1]
 }
 
-// key is the state's hash, what is left of the bounds included.
+// key is the state's hash, what is left of the bounds included: the version counts the changes.
 func (r reached) key() Key {
-	return r.w.Key().with(Key{uint64(r.crashes), uint64(r.power)})
+	return r.w.Key().with(Key{uint64(r.crashes), uint64(r.power)<<32 | uint64(r.w.version)})
 }
 
 // stop says why the search has to stop, "" if it has not.

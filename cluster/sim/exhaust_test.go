@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"testing"
 
@@ -110,25 +111,30 @@ func TestKeysAreKeptOnce(t *testing.T) {
 	assert.Equal(t, len(keys), s.size)
 }
 
+// BenchmarkExhaustive looks at the first states of scopes that have more. A state costs more where more moves lead to it.
 func BenchmarkExhaustive(b *testing.B) {
-	for _, p := range []rules.Protocol{rules.HW, rules.KIP966} {
-		for _, c := range []schedule.Cluster{twoBrokers(), threeBrokers()} {
-			b.Run(string(p)+" "+string(rune('0'+len(c.Replicas)))+" replicas", func(b *testing.B) {
-				var states int
-				var bytes uint64
-				defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
-				began := processorTime()
-				for range b.N {
-					before := heap()
-					x, err := Scope{Cluster: c, Court: Court{Protocol: p, Rules: rules.Of(p)}, Records: 3, Epochs: 3, Changes: 3, MaxStates: 30_000}.
-						Run(context.Background())
-					require.NoError(b, err)
-					states += x.States
-					bytes = (x.Memory - min(before, x.Memory)) / uint64(x.States)
-				}
-				b.ReportMetric(float64(states)/(processorTime()-began).Seconds(), "states/cpu-s")
-				b.ReportMetric(float64(bytes), "B/state")
-			})
-		}
+	for _, c := range []struct {
+		protocol rules.Protocol
+		cluster  schedule.Cluster
+		records  int
+	}{
+		{rules.HW, twoBrokers(), 3}, {rules.HW, threeBrokers(), 3}, {rules.KIP966, twoBrokers(), 1}, {rules.KIP966, twoBrokers(), 3},
+		{rules.KIP966, twoBrokers(), 9}, {rules.KIP966, threeBrokers(), 3},
+	} {
+		b.Run(fmt.Sprintf("%s, %d replicas, %d records", c.protocol, len(c.cluster.Replicas), c.records), func(b *testing.B) {
+			defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
+			var states, transitions, kept float64
+			before := processorTime()
+			for range b.N {
+				x, err := Scope{Cluster: c.cluster, Court: Court{Protocol: c.protocol, Rules: rules.Of(c.protocol)}, Records: c.records, Epochs: 3,
+					Changes: 3, MaxStates: 30_000}.Run(context.Background())
+				require.NoError(b, err)
+				states, transitions, kept = states+float64(x.States), transitions+float64(x.Transitions), float64(x.Kept)/float64(x.States)
+			}
+			took := (processorTime() - before).Seconds()
+			b.ReportMetric(states/took, "states/cpu-s")
+			b.ReportMetric(transitions/took, "moves/cpu-s")
+			b.ReportMetric(kept, "B/state")
+		})
 	}
 }

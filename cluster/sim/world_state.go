@@ -52,7 +52,7 @@ func (w *World) Key() Key {
 
 func (w *World) ruleKey() Key {
 	if !w.ruled {
-		w.rule, w.ruled = Key{}.mix(w.ruler.AppendState(nil)), true
+		w.rule, w.ruled = Key{}.mix(w.ruler.AppendState(make([]byte, 0, 256))), true
 	}
 	return w.rule
 }
