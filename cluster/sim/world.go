@@ -46,6 +46,8 @@ type World struct {
 	events   uint64 // so many were told
 	said     uint64 // hash of the last exchange, while settling
 	settling bool
+	restless bool   // an exchange of this round of settling may go on in the next
+	orders   uint64 // so many messages reached the controller
 
 	seen seen // by the last look at what consumers can read
 

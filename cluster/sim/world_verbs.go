@@ -166,8 +166,11 @@ func (w *World) fetch(i int, mode string, limit int32) bool {
 	}
 	v := w.look(i)
 	if v.Role != replica.RoleFollower || v.Leader == replica.None || v.Truncating {
+		w.restless = w.restless || v.Truncating
 		return false
 	}
+	former := w.restless
+	w.restless = true
 	poll := &pollAll
 	if limit != 0 {
 		poll = &replica.Poll{MaxRecords: limit}
@@ -187,6 +190,9 @@ func (w *World) fetch(i int, mode string, limit int32) bool {
 	answer, ok := w.exchange(request)
 	if w.settling {
 		w.say(request, answer)
+		if a, is := answer.Body.(*replica.FetchAnswer); is && ok && a.Error == replica.OK && len(a.Batches) == 0 && a.Diverging == nil {
+			w.restless = former
+		}
 	}
 	if ok && mode == "" {
 		w.drop(i, answer)
@@ -295,7 +301,8 @@ func (w *World) truncate(i int) bool {
 }
 
 // settle lets replication run until nothing changes any more, for the brokers named or, with none, for all. A round after which
-// nothing changes any more is one without an event and without a new word, whose exchanges were those of the round before.
+// nothing changes any more is one without an event and without a new word, whose exchanges were those of the round before, or which had
+// nothing to give and nothing to ask of the controller, so that those of the next round are the same.
 // (A stage compares hashes of the cores instead, which cost more than the round.)
 func (w *World) settle(only places) bool {
 	const never = ^uint64(0)
@@ -303,7 +310,8 @@ func (w *World) settle(only places) bool {
 	w.settling = true
 	defer func() { w.settling = false }()
 	for range maxRounds {
-		before, said := w.events, uint64(0)
+		before, said, orders := w.events, uint64(0), w.orders
+		w.restless = false
 		for i := range w.nodes {
 			if !w.nodes[i].up || w.isolated.has(i) || only != 0 && !only.has(i) {
 				continue
@@ -317,7 +325,7 @@ func (w *World) settle(only places) bool {
 			w.fetch(i, "", 0)
 			said = fold(said^w.said, 0xa0761d6478bd642f) + 1
 		}
-		if w.events == before && said == former {
+		if w.events == before && (said == former || !w.restless && w.orders == orders) {
 			return true
 		}
 		former = said

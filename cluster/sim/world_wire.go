@@ -74,6 +74,7 @@ func (w *World) give(i int, m replica.Message) int {
 // order hands a message to the controller, as give does.
 func (w *World) order(m replica.Message) int {
 	from := len(w.buf)
+	w.orders++
 	w.buf = w.ownRuler().Step(0, m, w.buf)
 	w.follow(len(w.nodes), from)
 	return from
