@@ -222,3 +222,21 @@ func TestStepsAreTakenWhenTheyAreDueAndNotBefore(t *testing.T) {
 	assert.GreaterOrEqual(t, at[1], 60*time.Millisecond)
 	assert.True(t, slices.IsSorted(at))
 }
+
+func TestAPlayerInOrderDoesOneNodeAfterTheOther(t *testing.T) {
+	fake, sink := newFake(1, 2, 3), &history.Memory{}
+	p := NewPlayer(fake, sink)
+	p.InOrder = true
+	for _, s := range plan(t, "at 1s kill 3 1 2\nat 2s start 2 3 1\nat 3s pause 2 1") {
+		require.NoError(t, p.Play(t.Context(), s))
+	}
+	assert.Equal(t, []string{"kill 3", "kill 1", "kill 2", "start 2", "start 3", "start 1", "pause 2", "pause 1"}, fake.calls)
+	require.NoError(t, p.Close(t.Context()))
+	wantWhole(t, sink)
+
+	fake.calls, fake.fail = nil, map[string]error{"kill 9": assert.AnError}
+	assert.ErrorIs(t, p.Play(t.Context(), Step{Verb: "kill", Nodes: []cluster.NodeID{9}}), assert.AnError)
+	fake.calls = nil
+	require.NoError(t, HealInOrder(t.Context(), fake))
+	assert.Equal(t, []string{"links []", "resume controller", "start controller", "resume 1", "start 1", "resume 2", "start 2", "resume 3", "start 3"}, fake.calls)
+}

@@ -3,5 +3,6 @@
 //
 // [Stage] moves step by step, for schedules. [World] takes the same steps in microseconds, for search: at random ([Search]), or
 // everything within a scope ([Scope]). What is found is shrunk ([Shrink]), told ([Annotate]) and explained ([Explain]); none of it
-// is reported before it was played on a stage and judged by the checker. README.md has the figures. It is the only harness package that imports the cores themselves.
+// is reported before it was played on a stage and judged by the checker. README.md has the figures. Package virtual has the same cores run freely, in virtual
+// time. Only these two of the harness import the cores themselves.
 package sim

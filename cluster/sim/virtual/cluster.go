@@ -32,8 +32,9 @@ type Options struct {
 	Sink history.Sink
 	// Truth keeps what only a simulation knows, for [Cluster.Truth]. It costs memory for every answer that a client gets.
 	Truth bool
-	// Told is called for every event of the nodes, if it is not nil.
-	Told func(*replica.Event)
+	// Traced is called after each event of the simulation with its number and the trace until then, if it is not nil: where two
+	// simulations part is the first number at which their traces differ.
+	Traced func(number int64, trace uint64)
 }
 
 // Cluster is a cluster in virtual time. It has the methods of a cluster.Cluster that faults and a look at it need, and phases of a run

@@ -231,20 +231,3 @@ func TestABlindCheckerIsSeenToMiss(t *testing.T) {
 	}
 	assert.Equal(t, 5, found)
 }
-
-func BenchmarkTrial(b *testing.B) {
-	set, err := rules.Parse(rules.KIP320, nil, nil)
-	require.NoError(b, err)
-	var operations, events int64
-	for n := 0; b.Loop(); n++ {
-		r, err := Trial{Rules: set, Seed: uint64(n), Faults: nemesis.Faults(), BatchShare: 0.2}.Run(b.Context())
-		require.NoError(b, err)
-		res, err := r.Check(b.Context(), quick)
-		require.NoError(b, err)
-		operations += int64(res.Partitions[0].Operations)
-		events += r.Counts.Events
-	}
-	b.ReportMetric(float64(operations)/float64(b.N), "operations/run")
-	b.ReportMetric(float64(events)/float64(b.N), "events/run")
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
-}

@@ -229,9 +229,6 @@ func (k *Cluster) step(i int, m replica.Message) {
 func (k *Cluster) leave(i int, out []replica.Message) {
 	for _, m := range out {
 		if e, ok := m.Body.(*replica.Event); ok {
-			if k.options.Told != nil {
-				k.options.Told(e)
-			}
 			if k.options.Sink != nil {
 				k.record(control.NewEvent(m, e))
 			}

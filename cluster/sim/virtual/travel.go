@@ -188,6 +188,9 @@ func (k *Cluster) happen() {
 	k.clock.now = max(at, k.clock.now)
 	k.counts.Events++
 	k.chain(&e)
+	if k.options.Traced != nil {
+		k.options.Traced(k.counts.Events, k.trace)
+	}
 	switch e.what {
 	case arrives:
 		k.arrive(e)

@@ -32,6 +32,8 @@ type Trial struct {
 	Network Network
 	// Nodes has the history tell also what the nodes reported.
 	Nodes bool
+	// Traced is that of [Options].
+	Traced func(number int64, trace uint64)
 }
 
 // Tried is what a trial came to.
@@ -61,8 +63,8 @@ const (
 	restTime  = 20 * time.Second / scale
 )
 
-// Scaled are settings with all times divided by n.
-func Scaled(s node.Settings, n time.Duration) node.Settings {
+// scaled are settings with all times divided by n.
+func scaled(s node.Settings, n time.Duration) node.Settings {
 	for _, d := range []*time.Duration{&s.SessionTimeout, &s.HeartbeatInterval, &s.LagMax, &s.FetchWait, &s.RequestTimeout, &s.Backoff,
 		&s.CheckpointInterval, &s.FlushInterval} {
 		*d /= n
@@ -132,11 +134,11 @@ func (t Trial) Run(ctx context.Context) (*Tried, error) {
 	ids := t.brokers()
 	clock := &Clock{}
 	sink := &ledger{clock: clock, events: make([]history.Event, 0, 160)}
-	o := Options{Seed: t.Seed, Network: t.Network, Clock: clock, Truth: true}
+	o := Options{Seed: t.Seed, Network: t.Network, Clock: clock, Truth: true, Traced: t.Traced}
 	if t.Nodes {
 		o.Sink = sink
 	}
-	settings := Scaled(node.Defaults(), scale)
+	settings := scaled(node.Defaults(), scale)
 	settings.MinISR, settings.HeartbeatInterval = t.MinISR, settings.SessionTimeout/3
 	topic := node.Topic{Name: "orders", Partitions: [][]control.NodeID{ids}}
 	k, err := Open(cluster.Config{Brokers: ids, Topics: []node.Topic{topic}, Rules: t.Rules, Settings: settings}, o)
