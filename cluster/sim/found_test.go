@@ -142,18 +142,21 @@ func TestFoundSchedulesDoWhatTheySayUnderEveryProtocol(t *testing.T) {
 }
 
 func TestNothingIsFoundWithEveryRuleInForce(t *testing.T) {
-	n := int64(10_000)
+	n := int64(100_000)
 	if testing.Short() {
 		n = 1000
 	}
 	for _, s := range Severities() {
-		x, err := Search{Cluster: threeBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rules.Of(rules.KIP966)}, Severity: s, Seed: 11,
-			Schedules: n / int64(len(Severities())), KeepGoing: true}.Run(context.Background())
-		require.NoError(t, err)
-		assert.Zero(t, x.Violations, "severity %s: %+v", s, x.Finds)
-		assert.Zero(t, x.Unconfirmed, "severity %s", s)
-		assert.NotZero(t, x.Counts.Acked)
-		assert.NotZero(t, x.Counts.Truncations)
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			x, err := Search{Cluster: threeBrokers(), Court: Court{Protocol: rules.KIP966, Rules: rules.Of(rules.KIP966)}, Severity: s, Seed: 11,
+				Schedules: n / int64(len(Severities())), KeepGoing: true}.Run(context.Background())
+			require.NoError(t, err)
+			assert.Zero(t, x.Violations, "%+v", x.Finds)
+			assert.Zero(t, x.Unconfirmed)
+			assert.NotZero(t, x.Counts.Acked)
+			assert.NotZero(t, x.Counts.Truncations)
+		})
 	}
 }
 
