@@ -13,7 +13,7 @@ import (
 	"tidemark/node/rules"
 )
 
-// NodeID is a broker's id, 1 and up, or control.Controller.
+// NodeID is a broker's id or control.Controller. Brokers of the harness have ids from 1 on, those of others from 0 on.
 type NodeID = control.NodeID
 
 // Evidence is what was measured to show that a fault took effect, or that it is over.
@@ -65,8 +65,8 @@ const (
 // silent. From or To can be ClientsID.
 type Link struct{ From, To NodeID }
 
-// ClientsID stands for all clients in a [Link].
-const ClientsID NodeID = 0
+// ClientsID stands for all clients in a [Link]. It is the id of no node: brokers have ids from 0 on where others number them.
+const ClientsID NodeID = -2
 
 // Cluster is a cluster that runs freely. Its methods set a state and are idempotent, so that healing is setting the
 // healthy one. They may be called from several goroutines.

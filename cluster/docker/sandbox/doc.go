@@ -28,5 +28,10 @@
 // All rules are in one nftables table, [Table], and are always replaced together: there is no moment with half of them,
 // and no rule that a heal could forget. What each rule dropped is counted: the evidence that a fault took effect.
 //
+// # Guests
+//
+// A sandbox can join the network of a container that is not the harness's (cluster/foreign), which lives on without it. That is
+// [ServeGuest]: when the stream ends, however the harness ended, the rules are taken away before the sandbox exits.
+//
 // It is Linux only: elsewhere Serve answers with an error that wraps errors.ErrUnsupported.
 package sandbox

@@ -41,6 +41,20 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return serve(ctx, newFilter(), in, out)
 }
 
+// ServeGuest is [Serve] in a network namespace that lives on without the sandbox, because it is somebody else's: when it ends, the
+// rules are taken away.
+func ServeGuest(ctx context.Context, in io.Reader, out io.Writer) error {
+	return serveGuest(ctx, newFilter(), in, out)
+}
+
+func serveGuest(ctx context.Context, f filter, in io.Reader, out io.Writer) error {
+	err := serve(ctx, f, in, out)
+	if _, healed := f.replace(nil); healed != nil {
+		err = errors.Join(err, fmt.Errorf("sandbox: take the rules away: %w", healed))
+	}
+	return err
+}
+
 func serve(ctx context.Context, f filter, in io.Reader, out io.Writer) error {
 	requests := make(chan request)
 	broken := make(chan error, 1)

@@ -224,3 +224,31 @@ func TestRulesInWords(t *testing.T) {
 		assert.Equal(t, d, back)
 	}
 }
+
+// In a network that lives on, no rule outlives the sandbox, whatever ends it.
+func TestAGuestTakesItsRulesAway(t *testing.T) {
+	question := `{"id":1,"op":"replace","rules":[{"peer":"172.18.0.2","direction":"in"}]}` + "\n"
+	for name, in := range map[string]io.Reader{
+		"the stream ends":       strings.NewReader(question),
+		"the stream breaks":     io.MultiReader(strings.NewReader(question), brokenReader{}),
+		"what comes is no JSON": strings.NewReader(question + "hello"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeFilter{}
+			var out bytes.Buffer
+			_ = serveGuest(t.Context(), f, in, &out)
+			assert.Contains(t, out.String(), `"id":1`)
+			assert.Empty(t, f.inForce)
+		})
+	}
+	f := &fakeFilter{}
+	require.NoError(t, serve(t.Context(), f, strings.NewReader(question), io.Discard))
+	assert.Len(t, f.inForce, 1, "in a node's own network they stay, as long as that does")
+
+	err := serveGuest(t.Context(), &fakeFilter{broken: errors.New("no netfilter")}, strings.NewReader(""), io.Discard)
+	assert.EqualError(t, err, "sandbox: take the rules away: no netfilter")
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
