@@ -48,6 +48,9 @@ type RunConfig struct {
 	// Network is how messages travel in a simulation; the zero value is virtual.DefaultNetwork.
 	Network virtual.Network
 
+	// Foreign is a cluster that is there, in place of one that the run starts; nil: the run starts one.
+	Foreign *Foreign
+
 	// Enough is what must have happened for a pass; what is zero gets a default that fits the run ([RunConfig.enough]).
 	Enough checker.Enough
 	Root   string // "": results.Root
@@ -77,6 +80,8 @@ type RunResult struct {
 	Lasted  time.Duration // of the workload
 	// Trace is a hash over everything that happened in a simulation, event by event; 0 on other backends.
 	Trace uint64
+	// NotKnown says what the verdict could not take into account, of a cluster that the run did not start.
+	NotKnown []string
 }
 
 // Limits of a run's phases. They are long, because what takes so long is broken; nothing waits for them when all is well.
@@ -199,6 +204,9 @@ func (c *RunConfig) enough() checker.Enough {
 // Run makes one run from the start of the cluster to the verdict. An error means that the harness failed, or that the context
 // ended; the history as far as it goes is in the folder that the result names.
 func Run(ctx context.Context, c RunConfig) (*RunResult, error) {
+	if c.Foreign != nil {
+		return runForeign(ctx, c)
+	}
 	c, k, err := c.withDefaults()
 	if err != nil {
 		return nil, &ConfigError{err}

@@ -100,7 +100,11 @@ func (t *real) disturb(ctx context.Context, r *run, w workload.Config, sink *his
 	if err == nil {
 		err = ctx.Err()
 	}
-	healing, done := context.WithTimeout(context.WithoutCancel(ctx), closedWithin)
+	limit := closedWithin
+	if r.config.Foreign != nil {
+		limit = foreignHealsWithin // its brokers may take long to start
+	}
+	healing, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer done()
 	return errors.Join(err, nemesis.Heal(healing, t))
 }

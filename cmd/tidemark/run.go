@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -66,6 +67,7 @@ func newRun() *cobra.Command {
 	var (
 		c              tidemark.RunConfig
 		cf             clusterFlags
+		ff             foreignFlags
 		faults, plan   string
 		network        string
 		asJSON, strict bool
@@ -79,17 +81,31 @@ agree, read what there is, and judge the history.
 With --on sim all of it happens in this process and in virtual time: half a minute takes about a second, and the same seed is the
 same run again, to the last byte of its history.
 
+With --bootstrap-server the cluster is one of yours, which speaks Kafka's protocol, and stays up: name an empty topic or have one
+created, and say how its brokers are killed, frozen and cut off, each with a check that shows it:
+
+  tidemark run --bootstrap-server kafka-1:9092,kafka-2:9092 --create tidemark-{now}:4:3 --config min.insync.replicas=2 --time 5m \
+    --on-kill 'ssh {host} pkill -9 -f kafka.Kafka' --check-kill '! nc -z {host} {port}' \
+    --on-start 'ssh {host} systemctl start kafka' --stretch 4
+
+{host}, {port} and {id} are the broker's, {peers} the hosts of the others. Faults without hooks are not drawn.
+
 Exit code 0: consistent, or allowed by the configuration; 1: violation (with --strict also what is allowed);
 2: inconclusive; 254: wrong arguments; 255: the harness failed.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cf.read(&c); err != nil {
+			own, err := ff.read(cmd.Flags(), &c, plan)
+			if err != nil {
+				return usageError{err}
+			}
+			if own {
+				plan = "" // it is read, and waits for the brokers' ids
+			} else if err := cf.read(&c); err != nil {
 				return usageError{err}
 			}
 			if !cmd.Flags().Changed("seed") {
 				c.Seed = uint64(time.Now().UnixNano())
 			}
-			var err error
 			if c.Faults, err = nemesis.ParseFaults(faults); err != nil {
 				return usageError{err}
 			}
@@ -117,7 +133,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 			if asJSON {
 				err = json.NewEncoder(out).Encode(r.Checked)
 			} else {
-				err = printRun(out, r, repeatLine(cmd, c, plan))
+				err = printRun(out, r, repeatLine(cmd, c))
 			}
 			if err != nil {
 				return err
@@ -128,6 +144,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 	fs := cmd.Flags()
 	cf.add(fs, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
 	fs.StringVar(&network, "network", "", "on sim: delay=200us,jitter=800us,reorder=0.005,late=20ms,duplicate=0.001,lose=0.0005, or some of it")
+	ff.add(fs)
 	fs.DurationVar(&c.Time, "time", 30*time.Second, "how long clients work")
 	fs.IntVar(&c.Clients, "clients", 10, "how many clients work at a time")
 	fs.Float64Var(&c.Rate, "rate", 0, "operations a second of all clients together (0: as many as they get answered)")
@@ -146,7 +163,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 
 func checkRunFlags(c tidemark.RunConfig) error {
 	switch {
-	case c.Brokers < 1:
+	case c.Brokers < 1 && c.Foreign == nil:
 		return fmt.Errorf("--brokers %d: want 1 or more", c.Brokers)
 	case c.Time <= 0:
 		return fmt.Errorf("--time %s: want more than nothing, for example 30s", c.Time)
@@ -195,7 +212,11 @@ func interrupted(cmd *cobra.Command, err error) error {
 	case ended == nil:
 		return err
 	case errors.Is(err, ended) && !strings.Contains(err.Error(), "\n"): // nothing joined to it
-		fmt.Fprintln(os.Stderr, "tidemark: interrupted; the cluster was taken down")
+		left := "the cluster was taken down"
+		if f := cmd.Flags().Lookup(bootstrapFlag); f != nil && f.Changed {
+			left = "faults were healed, and the cluster runs on"
+		}
+		fmt.Fprintln(os.Stderr, "tidemark: interrupted; "+left)
 	default:
 		fmt.Fprintf(os.Stderr, "tidemark: interrupted; %v\n", err)
 	}
@@ -207,6 +228,12 @@ func printRun(w io.Writer, r *tidemark.RunResult, repeat string) error {
 	if err := r.Checked.WriteText(w); err != nil {
 		return err
 	}
+	if len(r.NotKnown) > 0 {
+		fmt.Fprintln(w, "\nnot known, since the cluster is not the harness's:")
+		for _, what := range r.NotKnown {
+			fmt.Fprintf(w, "- %s\n", what)
+		}
+	}
 	t := r.Workload
 	fmt.Fprintf(w, "\n%d operations in %.1f s (%.0f a second); seed %d\n", t.Operations(), r.Lasted.Seconds(), float64(t.Operations())/r.Lasted.Seconds(), r.Seed)
 	fmt.Fprintf(w, "kept in %s\n", r.Folder)
@@ -215,7 +242,7 @@ func printRun(w io.Writer, r *tidemark.RunResult, repeat string) error {
 }
 
 // repeatLine is the command that asks for the same run again.
-func repeatLine(cmd *cobra.Command, c tidemark.RunConfig, plan string) string {
+func repeatLine(cmd *cobra.Command, c tidemark.RunConfig) string {
 	words := []string{"tidemark run"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name == "seed" || f.Name == "json" {
@@ -223,13 +250,23 @@ func repeatLine(cmd *cobra.Command, c tidemark.RunConfig, plan string) string {
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			for _, v := range list.GetSlice() {
-				words = append(words, "--"+f.Name, v)
+				words = append(words, "--"+f.Name, shellWord(v))
 			}
 			return
 		}
-		words = append(words, "--"+f.Name, f.Value.String())
+		words = append(words, "--"+f.Name, shellWord(f.Value.String()))
 	})
 	return strings.Join(append(words, "--seed", fmt.Sprint(c.Seed)), " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,+-]+$`)
+
+// shellWord is a word as a shell takes it.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // progress prints what a run is doing: each phase, and every few seconds how far the clients are.
