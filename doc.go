@@ -4,7 +4,8 @@
 //
 // A run is a cluster, a workload, a nemesis, a recorder and a check. [Run] starts the cluster, lets clients produce and
 // fetch while faults come and go, heals everything, waits until the replicas agree, reads what is there at the end, and has
-// the history judged. Nodes are containers, child processes, or simulated ones in virtual time, where a run is its seed.
+// the history judged. Nodes are containers, child processes, or simulated ones in virtual time, where a run is its seed;
+// or the cluster is one of somebody else's ([Foreign]), known by its addresses only.
 // [Reproduce] plays schedules in place of workload and nemesis, and compares what is found with what the schedules expect. [Explore] searches for schedules that break a promise. [Campaign] does all of that over a matrix, by night or
 // on every pull request. [Check] judges a history that is there already.
 //

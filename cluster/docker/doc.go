@@ -36,6 +36,11 @@
 // as the cut lasted. Nodes and clients do not wait for it: they have time-outs of 1 to 2 s and connect anew. After cuts of
 // 3 s brokers were back in every ISR within 0.8 s, and clients had answers from them within 1.3 s.
 //
+// # Containers of others
+//
+// [Guests] are sandboxes that join the network of containers that are none of the harness's, for as long as something is cut there:
+// cluster/foreign has them for brokers that run in containers already.
+//
 // # What is left behind
 //
 // Nothing, when clusters and pools are closed. Containers and networks are made through testcontainers-go, and driven

@@ -248,7 +248,10 @@ func repeatLine(cmd *cobra.Command, c tidemark.RunConfig) string {
 		if f.Name == "seed" || f.Name == "json" {
 			return
 		}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
+		if list, ok := f.Value.(pflag.SliceValue); ok && f.Value.Type() == "stringSlice" {
+			words = append(words, "--"+f.Name, shellWord(strings.Join(list.GetSlice(), ",")))
+			return
+		} else if ok {
 			for _, v := range list.GetSlice() {
 				words = append(words, "--"+f.Name, shellWord(v))
 			}

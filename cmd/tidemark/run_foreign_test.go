@@ -34,7 +34,7 @@ func TestARunAgainstOnesOwnCluster(t *testing.T) {
 	assert.True(t, strings.Contains(out, "\nconsistent\n"), out)
 	assert.Contains(t, out, "not known, since the cluster is not the harness's:\n- ")
 	assert.Contains(t, out, "- what faults would do: none was played\n")
-	assert.Contains(t, out, "again: tidemark run --bootstrap-server "+c.ListenAddrs()[0]+" --bootstrap-server ")
+	assert.Contains(t, out, "again: tidemark run --bootstrap-server "+bootstrap+" --config ")
 	assert.Contains(t, out, " --create 'tidemark-{now}:4:3' ")
 	kept := regexp.MustCompile(`(?m)^kept in (.*)$`).FindStringSubmatch(out)
 	require.Len(t, kept, 2)
