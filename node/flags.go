@@ -31,6 +31,7 @@ type Flags struct {
 	Protocol   string
 	Without    []string
 	Rules      []string
+	Defects    []string
 	Brokers    []int32
 	Topics     []string
 	Settings   []string
@@ -63,6 +64,7 @@ func (f *Flags) add(fs *pflag.FlagSet, listen string) {
 	fs.StringVar(&f.Protocol, "protocol", string(rules.KIP320), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&f.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&f.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
+	fs.StringArrayVar(&f.Defects, "defect", nil, "seed a defect of the bug zoo, by its ID (tidemark rules --defects); only with --control")
 	fs.Int32SliceVar(&f.Brokers, "brokers", []int32{1}, "ids of all brokers of the cluster")
 	fs.StringArrayVar(&f.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 with the replicas of each partition")
 	fs.StringArrayVar(&f.Settings, "config", nil, "a setting by Kafka's name, for example min.insync.replicas=2")
@@ -171,8 +173,15 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 	if err != nil {
 		return nil, err
 	}
-	if *set, err = rules.Parse(protocol, f.Without, f.Rules); err != nil {
+	settings := make([]string, 0, len(f.Defects)+len(f.Rules))
+	for _, id := range f.Defects {
+		settings = append(settings, rules.Defect{ID: id}.Setting())
+	}
+	if *set, err = rules.Parse(protocol, f.Without, append(settings, f.Rules...)); err != nil {
 		return nil, err
+	}
+	if (len(f.Defects) > 0 || len(set.Defects()) > 0) && f.Control == "" {
+		return nil, fmt.Errorf("--defect %s without --control: a broken node is for a harness that watches it", strings.Join(append(f.Defects, defectIDs(set.Defects())...), ", "))
 	}
 	for _, word := range f.Topics {
 		t, err := ParseTopic(word, brokers)
@@ -198,6 +207,14 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 		}
 	}
 	return brokers, nil
+}
+
+func defectIDs(defects []rules.Defect) []string {
+	var ids []string
+	for _, d := range defects {
+		ids = append(ids, d.ID)
+	}
+	return ids
 }
 
 func wantAddress(flag, value string) error {

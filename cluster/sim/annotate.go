@@ -15,7 +15,12 @@ import (
 // Change is the one rule in which the court's rules differ from its protocol's, as "name=value"; "" if none does. It is not
 // ok if several do: a schedule cannot say what it expects then.
 func (c Court) Change(f *schedule.File) (change string, ok bool) {
-	was := f.Rules(c.Protocol).Settings()
+	own := f.Rules(c.Protocol)
+	if seeded := c.Rules.Defects(); len(seeded) > 0 {
+		with, err := own.With(nil, []string{seeded[0].Setting()})
+		return seeded[0].Setting(), err == nil && with == c.Rules
+	}
+	was := own.Settings()
 	for i, is := range c.Rules.Settings() {
 		if is == was[i] {
 			continue

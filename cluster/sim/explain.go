@@ -87,6 +87,8 @@ func changes(set rules.Set) [][2]string {
 			for t := rules.ToHighWatermark; t <= rules.OnFetch; t++ {
 				others = append(others, t.String())
 			}
+		case name == "defect":
+			others = []string{"none"}
 		case name == "registration":
 			others = []string{rules.KRaft.String(), rules.ZK.String()}
 		default:

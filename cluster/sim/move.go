@@ -67,7 +67,7 @@ func (w *World) try(m move) bool {
 			w.learn(i)
 		}
 	case opTruncate:
-		done = n.up && w.look(i).Truncating && w.reachesLeader(i) && w.truncate(i)
+		done = n.up && w.look(i).Truncating && w.reachesLeader(i) && w.truncate(i, "")
 	case opSettle:
 		done = w.settle(0)
 	case opLag:

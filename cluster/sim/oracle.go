@@ -55,20 +55,20 @@ func (w *World) observe(done bool) bool {
 	if w.leader < 0 || w.isolated.has(w.leader) || !w.nodes[w.leader].up {
 		return done
 	}
-	v := w.look(w.leader)
-	if v.HW == 0 || v.Role != replica.RoleLeader && v.Role != replica.RoleFollower {
+	v, until := w.look(w.leader), w.nodes[w.leader].core.Readable()
+	if until == 0 || v.Role != replica.RoleLeader && v.Role != replica.RoleFollower {
 		return done
 	}
 	batches := w.batches(w.leader)
 	if len(batches) == 0 {
 		return done
 	}
-	now := seen{&batches[0], v.HW}
+	now := seen{&batches[0], until}
 	if now == w.seen {
 		return done
 	}
 	for _, b := range batches {
-		if b.Base >= v.HW {
+		if b.Base >= until {
 			break
 		}
 		if !slices.ContainsFunc(w.truth.exposed, func(k known) bool { return k.offset == b.Base && k.value == string(b.Data) }) {

@@ -105,7 +105,7 @@ func (w *World) one(s schedule.Step, i int) bool {
 		w.learn(i)
 		return true
 	case schedule.Truncate:
-		return w.truncate(i)
+		return w.truncate(i, s.Mode)
 	case schedule.Flush:
 		return w.own(i).disk.Flush(w.c.topic.Partition) == nil
 	case schedule.Checkpoint:
@@ -181,7 +181,7 @@ func (w *World) fetch(i int, mode string, limit int32) bool {
 	}
 	request, held := w.buf[from], w.fates[from] == fateHeld
 	if w.c.forget {
-		w.forgetFetches(i, request.Number)
+		w.forget(i, request.Number, is[*replica.Fetch], is[*replica.FetchAnswer])
 	}
 	if mode == "send" || !held {
 		return true
@@ -220,20 +220,21 @@ func (w *World) exchange(request replica.Message) (replica.Message, bool) {
 	return replica.Message{}, false
 }
 
-// forgetFetches drops a broker's requests but the one with that number, and the answers to them, wherever they wait.
-func (w *World) forgetFetches(i int, but int32) {
+// is says whether a body is of that type.
+func is[B replica.Body](b replica.Body) bool {
+	_, is := b.(B)
+	return is
+}
+
+// forget drops a broker's requests of a kind but the one with that number, and the answers to them, wherever they wait.
+func (w *World) forget(i int, but int32, request, answer func(replica.Body) bool) {
 	for at := range w.nodes {
 		n := &w.nodes[at]
 		stale := func(m replica.Message) bool {
 			if at == i {
-				_, is := m.Body.(*replica.FetchAnswer)
-				return is
+				return answer(m.Body)
 			}
-			if m.From != w.c.ids[i] || m.Number == but {
-				return false
-			}
-			_, is := m.Body.(*replica.Fetch)
-			return is
+			return m.From == w.c.ids[i] && m.Number != but && request(m.Body)
 		}
 		if slices.ContainsFunc(n.held, stale) {
 			n.held = slices.DeleteFunc(w.inbox(at), stale)
@@ -272,14 +273,46 @@ func (w *World) learn(i int) {
 	w.pop(w.give(i, m))
 }
 
+// ask lets a follower that has to truncate ask its leader; the answer waits. A new question replaces the one before.
+func (w *World) ask(i int) bool {
+	v := w.look(i)
+	if v.Role != replica.RoleFollower || v.Leader == replica.None || !v.Truncating {
+		return false
+	}
+	from := w.self(i, &replica.Poll{})
+	defer w.pop(from)
+	if len(w.buf) == from || w.fates[from] != fateHeld {
+		return true
+	}
+	request := w.buf[from]
+	w.forget(i, request.Number, is[*replica.OffsetForLeaderEpoch], is[*replica.OffsetForLeaderEpochAnswer])
+	w.exchange(request)
+	return true
+}
+
 // truncate leads a follower through its truncation dialogue, as far as it gets: an exchange that got it on has told of a cut.
-func (w *World) truncate(i int) bool {
+func (w *World) truncate(i int, mode string) bool {
+	switch mode {
+	case "request":
+		return w.ask(i)
+	case "answer":
+		m, ok := w.newest(i, replica.KindOffsetForLeaderEpochAnswer)
+		if !ok {
+			return false
+		}
+		w.drop(i, m)
+		w.pop(w.give(i, m))
+		return true
+	}
 	for range maxRounds {
 		v := w.look(i)
 		if v.Role != replica.RoleFollower || v.Leader == replica.None || !v.Truncating {
 			return true
 		}
 		before := w.events
+		if _, asked := w.newest(i, replica.KindOffsetForLeaderEpochAnswer); asked {
+			w.forget(i, 0, is[*replica.OffsetForLeaderEpoch], is[*replica.OffsetForLeaderEpochAnswer])
+		}
 		from := w.self(i, &pollAll)
 		if len(w.buf) == from || w.fates[from] != fateHeld {
 			w.pop(from)
@@ -319,7 +352,7 @@ func (w *World) settle(only places) bool {
 				w.learn(i)
 				w.events++
 			}
-			w.truncate(i)
+			w.truncate(i, "")
 			w.said = 0
 			w.fetch(i, "", 0)
 			said = fold(said^w.said, 0xa0761d6478bd642f) + 1

@@ -18,6 +18,7 @@ func newExplain() *cobra.Command {
 	var (
 		protocol string
 		c        tidemark.ExplainConfig
+		defect   defectFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "explain SCHEDULE",
@@ -36,6 +37,9 @@ SCHEDULE is a file, or the name of an embedded one. Without --protocol it is the
 					return usageError{err}
 				}
 			}
+			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+				return usageError{err}
+			}
 			if _, err := c.File.Rules(rules.HW).With(c.Without, c.Rules); err != nil {
 				return usageError{err}
 			}
@@ -53,6 +57,7 @@ SCHEDULE is a file, or the name of an embedded one. Without --protocol it is the
 			return nil
 		},
 	}
+	defect.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&protocol, "protocol", "", "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")

@@ -27,6 +27,7 @@ func newExplore() *cobra.Command {
 		leaveOut, faults                 []string
 		memory                           int
 		c                                tidemark.ExploreConfig
+		defect                           defectFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "explore",
@@ -42,6 +43,9 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Protocol, err = rules.ParseProtocol(protocol); err != nil {
+				return usageError{err}
+			}
+			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
 				return usageError{err}
 			}
 			if c.Severity, err = sim.ParseSeverity(severity); err != nil {
@@ -73,6 +77,7 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 			return explore(cmd, c, save)
 		},
 	}
+	defect.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&protocol, "protocol", string(rules.KIP966), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")

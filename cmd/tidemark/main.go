@@ -92,7 +92,7 @@ func newRoot() *cobra.Command {
 		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReproduce(), newRun(), newCheck(), newUp(), newDown(), newDescribe(), newDumpLog(), newRules(), newExplore(), newReplay(), newExplain(), newCampaign(), newNode(), newController(), newSandbox())
+	root.AddCommand(newReproduce(), newRun(), newCheck(), newUp(), newDown(), newDescribe(), newDumpLog(), newRules(), newExplore(), newReplay(), newExplain(), newCampaign(), newZoo(), newNode(), newController(), newSandbox())
 	return root
 }
 

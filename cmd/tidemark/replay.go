@@ -18,6 +18,7 @@ func newReplay() *cobra.Command {
 		verbose      bool
 		node         string
 		c            tidemark.ReplayConfig
+		defect       defectFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "replay SCHEDULE | RUN --node NODE",
@@ -49,6 +50,9 @@ Exit code 0: everything is the same; 1: there is a difference; 255: the journal 
 			if c.Protocol, err = rules.ParseProtocol(protocol); err != nil {
 				return usageError{err}
 			}
+			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+				return usageError{err}
+			}
 			if _, err := c.File.Rules(c.Protocol).With(c.Without, c.Rules); err != nil {
 				return usageError{err}
 			}
@@ -76,6 +80,7 @@ Exit code 0: everything is the same; 1: there is a difference; 255: the journal 
 			return nil
 		},
 	}
+	defect.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&on, "on", string(tidemark.OnSim), "where nodes run: sim, process, docker")
 	fs.StringVar(&protocol, "protocol", string(rules.HW), "replication protocol: hw, kip101, kip279, kip320, kip966")

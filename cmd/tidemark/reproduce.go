@@ -28,6 +28,7 @@ func newReproduce() *cobra.Command {
 		verbose     bool
 		every, diag bool
 		c           tidemark.ReproduceConfig
+		defect      defectFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce [SCHEDULE...]",
@@ -42,7 +43,7 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 			if c.Schedules, err = findSchedules(append(names, args...), every || diag); err != nil {
 				return usageError{err}
 			}
-			if c.Columns, err = chooseColumns(protocols, leaderEpoch, every, diag); err != nil {
+			if c.Columns, err = chooseColumns(protocols, leaderEpoch, every, diag, defect); err != nil {
 				return usageError{err}
 			}
 			if c.On, err = tidemark.ParseBackend(on); err != nil {
@@ -80,6 +81,7 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 			return nil
 		},
 	}
+	defect.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&on, "on", string(tidemark.OnProcess), "where nodes run: process, docker, sim")
 	fs.StringArrayVar(&names, "schedule", nil, "name or file of a schedule")
@@ -129,8 +131,15 @@ func findSchedule(word string) (*schedule.File, error) {
 }
 
 // chooseColumns makes the columns of the table.
-func chooseColumns(protocols []string, leaderEpoch string, every, diagonal bool) ([]tidemark.Column, error) {
+func chooseColumns(protocols []string, leaderEpoch string, every, diagonal bool, defect defectFlag) ([]tidemark.Column, error) {
+	d, seeded, err := defect.find()
 	switch {
+	case err != nil:
+		return nil, err
+	case seeded && diagonal:
+		return nil, fmt.Errorf("--defect %s and --diagonal: give one of them", d.ID)
+	case seeded && len(protocols) == 0 && leaderEpoch == "":
+		return []tidemark.Column{{Protocol: d.Protocol, Change: d.Setting()}}, nil
 	case every && diagonal:
 		return nil, fmt.Errorf("--all and --diagonal: give one of them")
 	case (every || diagonal) && (len(protocols) > 0 || leaderEpoch != ""):
@@ -141,7 +150,13 @@ func chooseColumns(protocols []string, leaderEpoch string, every, diagonal bool)
 		return tidemark.Diagonal(), nil
 	}
 	chosen, err := chooseProtocols(protocols, leaderEpoch)
-	return tidemark.Columns(chosen...), err
+	columns := tidemark.Columns(chosen...)
+	for i := range columns {
+		if seeded {
+			columns[i].Change = d.Setting()
+		}
+	}
+	return columns, err
 }
 
 func chooseProtocols(words []string, leaderEpoch string) ([]rules.Protocol, error) {

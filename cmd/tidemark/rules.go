@@ -13,11 +13,15 @@ import (
 )
 
 func newRules() *cobra.Command {
-	return &cobra.Command{
+	defects := false
+	cmd := &cobra.Command{
 		Use:   "rules",
 		Short: "List the protocol's rules: source, protocols that have them, the schedule that shows each",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if defects {
+				return printDefects(cmd.OutOrStdout())
+			}
 			files, err := schedule.All()
 			if err != nil {
 				return err
@@ -25,6 +29,8 @@ func newRules() *cobra.Command {
 			return printRules(cmd.OutOrStdout(), files)
 		},
 	}
+	cmd.Flags().BoolVar(&defects, "defects", false, "list the bug zoo instead: known faults that can be seeded, what each lives in and how it is made")
+	return cmd
 }
 
 func printRules(out io.Writer, files []*schedule.File) error {

@@ -23,9 +23,12 @@ import (
 // clusterFlags are the flags about the cluster that run and up have in common.
 type clusterFlags struct {
 	on, protocol, leaderEpoch, journal string
+	defect                             defectFlag
 }
 
-func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig, where string) {
+func (f *clusterFlags) add(cmd *cobra.Command, c *tidemark.RunConfig, where string) {
+	fs := cmd.Flags()
+	f.defect.add(cmd)
 	fs.StringVar(&f.on, "on", string(tidemark.OnProcess), where)
 	fs.IntVar(&c.Brokers, "brokers", 3, "how many brokers, besides the controller")
 	fs.StringArrayVar(&c.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 (default orders:1:3)")
@@ -39,7 +42,7 @@ func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig, where strin
 	fs.StringVar(&c.Root, "results", "", "folder in which the folder of this run is made (default results/runs)")
 }
 
-func (f *clusterFlags) read(c *tidemark.RunConfig) error {
+func (f *clusterFlags) read(cmd *cobra.Command, c *tidemark.RunConfig) error {
 	var err error
 	if c.On, err = tidemark.ParseBackend(f.on); err != nil {
 		return err
@@ -58,9 +61,18 @@ func (f *clusterFlags) read(c *tidemark.RunConfig) error {
 		}
 		c.Protocol = chosen[0]
 	case f.protocol != "":
-		c.Protocol, err = rules.ParseProtocol(f.protocol)
+		if c.Protocol, err = rules.ParseProtocol(f.protocol); err != nil {
+			return err
+		}
 	}
-	return err
+	chosen := c.Protocol
+	if err := f.defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+		return err
+	}
+	if chosen != "" {
+		c.Protocol = chosen
+	}
+	return nil
 }
 
 func newRun() *cobra.Command {
@@ -100,7 +112,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 			}
 			if own {
 				plan = "" // it is read, and waits for the brokers' ids
-			} else if err := cf.read(&c); err != nil {
+			} else if err := cf.read(cmd, &c); err != nil {
 				return usageError{err}
 			}
 			if !cmd.Flags().Changed("seed") {
@@ -142,7 +154,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 		},
 	}
 	fs := cmd.Flags()
-	cf.add(fs, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
+	cf.add(cmd, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
 	fs.StringVar(&network, "network", "", "on sim: delay=200us,jitter=800us,reorder=0.005,late=20ms,duplicate=0.001,lose=0.0005, or some of it")
 	ff.add(fs)
 	fs.DurationVar(&c.Time, "time", 30*time.Second, "how long clients work")

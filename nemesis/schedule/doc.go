@@ -33,5 +33,5 @@
 //	                  |L leads, f follows, t has to truncate first, - has no role, ! is offline
 //	                  broker; 2x is dead, 2p paused: nobody can ask them
 //
-// The embedded schedules are in a folder for each improvement proposal ([All], [Find]).
+// The embedded schedules are in a folder for each improvement proposal ([All], [Find]), and in one for the bug zoo ([Zoo]).
 package schedule

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-//go:embed kip101/*.sched kip279/*.sched kip320/*.sched kip903/*.sched kip966/*.sched
+//go:embed kip101/*.sched kip279/*.sched kip320/*.sched kip903/*.sched kip966/*.sched zoo/*.sched
 var files embed.FS
 
 // order is the order in which a reader meets the schedules.
@@ -32,19 +32,37 @@ var embedded = sync.OnceValues(func() ([]*File, error) {
 		}
 		all = append(all, f)
 	}
-	slices.SortStableFunc(all, func(a, b *File) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
+	slices.SortStableFunc(all, func(a, b *File) int { return place(a) - place(b) })
 	return all, nil
 })
+
+// place is where a schedule stands: those of the bug zoo, which are in no order, come last, as their files do.
+func place(f *File) int {
+	if i := slices.Index(order, f.Name); i >= 0 {
+		return i
+	}
+	return len(order)
+}
 
 // KIP101 names the schedules of KIP-101's two scenarios.
 func KIP101() []string { return []string{"S1", "S1b", "S1c", "S2", "S2b"} }
 
-// All is every embedded schedule, in the order in which they are best read. Nobody changes what it returns.
-func All() ([]*File, error) { return embedded() }
+// All is every embedded schedule of the protocol's history, in the order in which they are best read. Nobody changes what it returns.
+func All() ([]*File, error) {
+	all, err := embedded()
+	return all[:min(len(order), len(all)):min(len(order), len(all))], err
+}
 
-// Find is the embedded schedule of that name.
+// Zoo is every embedded schedule that shows a defect of the bug zoo which is no rule of history taken away (rules.Defects), by
+// the defect's ID. Nobody changes what it returns.
+func Zoo() ([]*File, error) {
+	all, err := embedded()
+	return all[min(len(order), len(all)):], err
+}
+
+// Find is the embedded schedule of that name, those of the bug zoo included.
 func Find(name string) (*File, error) {
-	all, err := All()
+	all, err := embedded()
 	if err != nil {
 		return nil, err
 	}

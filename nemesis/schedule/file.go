@@ -41,7 +41,7 @@ const (
 	Latest     Verb = "latest"     // [N]
 	Fetch      Verb = "fetch"      // N [send|request|answer|drop] [max=K]
 	Learn      Verb = "learn"      // N..
-	Truncate   Verb = "truncate"   // N
+	Truncate   Verb = "truncate"   // N [request|answer]
 	Settle     Verb = "settle"     // [N..]
 	Lag        Verb = "lag"        // N
 	Flush      Verb = "flush"      // N..
@@ -72,7 +72,7 @@ type Step struct {
 	Nodes    []control.NodeID
 	Value    string
 	To       control.NodeID // produce: instead of the controller's leader; 0: that
-	Mode     string         // fetch: "", send, request, answer, drop
+	Mode     string         // fetch: "", send, request, answer, drop; truncate: "", request, answer
 	Max      int32          // fetch: records, 0: no limit
 	Cut      Cut
 	Message  control.Message // deliver, drop: number 0 is the oldest that waits

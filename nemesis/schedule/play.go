@@ -191,7 +191,7 @@ func (p *player) one(ctx context.Context, s Step, n control.NodeID) error {
 	case Learn:
 		return p.learn(ctx, n)
 	case Truncate:
-		return p.truncate(ctx, n)
+		return p.truncate(ctx, n, s.Mode)
 	case Flush:
 		return p.do(ctx, n, control.Command{Do: control.Flush})
 	case Checkpoint:

@@ -144,14 +144,29 @@ func (p *player) learn(ctx context.Context, n control.NodeID) error {
 	return p.deliver(ctx, last)
 }
 
-// truncate leads a follower through its truncation dialogue, as far as it gets.
-func (p *player) truncate(ctx context.Context, n control.NodeID) error {
+// truncate leads a follower through its truncation dialogue, as far as it gets, or takes a part of one exchange.
+func (p *player) truncate(ctx context.Context, n control.NodeID, mode string) error {
+	const kind = "OffsetForLeaderEpoch"
+	switch mode {
+	case "request":
+		return p.ask(ctx, n, kind)
+	case "answer":
+		v, _, err := p.look(ctx, n)
+		if err != nil {
+			return err
+		}
+		m, ok := newest(v.Held, kind+" answer")
+		if !ok {
+			return impossible("no answer about an epoch waits at broker %d", n)
+		}
+		return p.deliver(ctx, m)
+	}
 	for range maxRounds {
 		before, r, err := p.look(ctx, n)
 		if err != nil || r.Role != "follower" || r.Leader == 0 || !r.Truncating {
 			return err
 		}
-		if err := p.converse(ctx, n, "OffsetForLeaderEpoch"); err != nil {
+		if err := p.converse(ctx, n, kind); err != nil {
 			return err
 		}
 		if after, _, err := p.look(ctx, n); err != nil || after.State == before.State {
@@ -189,7 +204,7 @@ func (p *player) round(ctx context.Context, n control.NodeID) error {
 	if err := p.learn(ctx, n); err != nil {
 		return err
 	}
-	if err := p.truncate(ctx, n); err != nil {
+	if err := p.truncate(ctx, n, ""); err != nil {
 		return err
 	}
 	_, r, err := p.look(ctx, n)
@@ -214,6 +229,26 @@ func (p *player) converse(ctx context.Context, n control.NodeID, kind string) er
 		return err
 	}
 	return p.deliver(ctx, answer)
+}
+
+// ask lets a follower that has to truncate ask its leader, and leaves the answer where it waits.
+func (p *player) ask(ctx context.Context, n control.NodeID, kind string) error {
+	_, r, err := p.look(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case r.Role != "follower" || r.Leader == 0 || !r.Truncating:
+		return impossible("broker %d has nothing to ask a leader", n)
+	}
+	if err := p.forget(ctx, n, kind); err != nil {
+		return err
+	}
+	request, err := p.poll(ctx, n, 0)
+	if err != nil || request.Fate != control.FateHeld {
+		return err
+	}
+	_, err = p.exchange(ctx, request)
+	return err
 }
 
 // state is a digest of every core that can be asked.

@@ -21,7 +21,7 @@ var verbs = map[Verb]grammar{
 	Latest:     {"[N]", nodes(0, 1)},
 	Fetch:      {"N [send|request|answer|drop] [max=K]", parseFetch},
 	Learn:      {"N..", nodes(1, many)},
-	Truncate:   {"N", nodes(1, 1)},
+	Truncate:   {"N [request|answer]", parseTruncate},
 	Settle:     {"[N..]", nodes(0, many)},
 	Lag:        {"N", nodes(1, 1)},
 	Flush:      {"N..", nodes(1, many)},
@@ -127,6 +127,15 @@ func parseFetch(s *Step, rest string) error {
 		}
 	}
 	return nil
+}
+
+func parseTruncate(s *Step, rest string) error {
+	for _, mode := range []string{"request", "answer"} {
+		if before, ok := strings.CutSuffix(rest, " "+mode); ok {
+			rest, s.Mode = before, mode
+		}
+	}
+	return nodes(1, 1)(s, rest)
 }
 
 func parsePowerFail(s *Step, rest string) error {

@@ -53,7 +53,7 @@ func (k *Controller) register(now time, m message, b *session.Registration) {
 // have lost data, so that the broker may neither be in the ISR nor eligible. A leader gets a new leader epoch in every
 // case: the old one would reuse (epoch, offset) pairs.
 func (k *Controller) reincarnated(r *record, b id, clean bool) {
-	if k.c.Rules.ELR && !clean {
+	if k.c.Rules.ELR && !clean && !k.c.Rules.Defect.UncleanKeepsPlace { // Z31
 		if !slices.Contains(r.ISR, b) && !slices.Contains(r.ELR, b) {
 			return
 		}
@@ -64,7 +64,7 @@ func (k *Controller) reincarnated(r *record, b id, clean bool) {
 		k.elect(r)
 		return
 	}
-	if r.Leader == b {
+	if r.Leader == b && !k.c.Rules.Defect.SameEpochAfterLoss { // Z24
 		r.LeaderEpoch++
 		r.PartitionEpoch++
 		k.tellElection(r, WhyRestart)

@@ -37,7 +37,7 @@ func (k *Controller) refusal(r *record, from id, b *replica.AlterPartition) repl
 		return replica.StaleBrokerEpoch
 	case b.LeaderEpoch < r.LeaderEpoch:
 		return replica.FencedLeaderEpoch
-	case b.PartitionEpoch < r.PartitionEpoch:
+	case b.PartitionEpoch < r.PartitionEpoch && !k.c.Rules.Defect.NoVersionCheck: // Z12
 		return replica.InvalidUpdateVersion
 	case b.LeaderEpoch > r.LeaderEpoch || b.PartitionEpoch > r.PartitionEpoch:
 		return replica.NotController

@@ -10,6 +10,7 @@ type following struct {
 	leaderStart int64 // its log start when it said so
 	asked       asked
 	pollAt      Time
+	uncut       *EpochEnd // under defect Z14, where to cut before the next request
 }
 
 // asked is the newest request to the leader; answers to earlier ones are ignored.
@@ -35,7 +36,11 @@ func (r *Replica) follow(now Time, newEpoch bool, formerLeader ID) {
 	}
 	truncate := was != RoleFollower || formerLeader != r.leader || r.c.Rules.TruncateEveryEpoch
 	if truncate {
+		former := f.asked
 		*f = following{truncating: true}
+		if r.c.Rules.Defect.LateEpochAnswer { // Z18
+			f.asked, f.asked.leaderEpoch = former, r.leaderEpoch
+		}
 	} else if r.c.Rules.FetchFencing {
 		f.asked = asked{}
 	}
@@ -56,6 +61,12 @@ func (r *Replica) poll(now Time, maxRecords int32) {
 	f := &r.following
 	if r.role != RoleFollower || r.leader == None || f.stuck {
 		return
+	}
+	if d := f.uncut; d != nil {
+		f.uncut = nil
+		if _, ok := r.cutToCommon(d.Epoch, d.End); !ok {
+			return
+		}
 	}
 	a := asked{leaderEpoch: r.leaderEpoch, offset: r.log.End(), maxRecords: maxRecords}
 	fence := NoEpoch
@@ -125,6 +136,11 @@ func (r *Replica) fetched(now Time, m Message, b *FetchAnswer) {
 	}
 	if d := b.Diverging; d != nil {
 		// The high watermark of such an answer is for a log that this one is not yet (KAFKA-14704).
+		if r.c.Rules.Defect.HWBeforeCut { // Z14
+			r.following.uncut = d
+			r.setHW(min(b.HighWatermark, r.log.End()))
+			return
+		}
 		r.cutToCommon(d.Epoch, d.End)
 		return
 	}

@@ -25,6 +25,9 @@ func (r *Replica) maximalISR() []ID {
 }
 
 func (r *Replica) inMaximalISR(id ID) bool {
+	if r.c.Rules.Defect.LocalShrink && r.leading.pending != nil {
+		return slices.Contains(r.leading.pending.ids, id) // Z11
+	}
 	return slices.Contains(r.isr, id) || r.leading.pending != nil && slices.Contains(r.leading.pending.ids, id)
 }
 

@@ -76,7 +76,7 @@ func (r *Replica) lead(now Time, newEpoch, missed bool) {
 // may have cut what it once acknowledged here, and the high watermark would rise over records that it no longer has.
 func (r *Replica) resetRemotes(now Time, missed bool) {
 	old := r.leading.remotes
-	if missed {
+	if missed && !r.c.Rules.Defect.RemotesOutliveEpoch { // Z36
 		old = nil
 	}
 	r.leading.remotes = make([]remote, 0, len(r.replicas))
@@ -126,7 +126,7 @@ func (r *Replica) fetch(now Time, m Message, b *Fetch) {
 		return
 	}
 	answer := &FetchAnswer{HighWatermark: r.hw, Start: r.log.Start()}
-	limit := r.hw
+	limit := r.Readable()
 	switch {
 	case b.Debug:
 		limit = r.log.End()
@@ -150,6 +150,14 @@ func (r *Replica) fetch(now Time, m Message, b *Fetch) {
 		answer.Batches = answer.Batches[:n]
 	}
 	r.send(m.Answer(answer))
+}
+
+// Readable is the offset below which consumers are given records: the high watermark.
+func (r *Replica) Readable() int64 {
+	if r.c.Rules.Defect.ReadsUnbounded {
+		return r.log.End() // Z15
+	}
+	return r.hw
 }
 
 // fetchByFollower serves a follower, and takes its offset as the acknowledgement of everything below it.
@@ -190,8 +198,12 @@ func (r *Replica) fetchByFollower(now Time, m Message, b *Fetch) {
 		r.send(m.Answer(answer))
 	}
 
-	moved := f.leo != b.Offset
-	f.leo, f.brokerEpoch = b.Offset, b.BrokerEpoch
+	has := b.Offset
+	if n := len(answer.Batches); n > 0 && r.c.Rules.Defect.AckOnSend {
+		has = answer.Batches[n-1].End() // Z21
+	}
+	moved := f.leo != has
+	f.leo, f.brokerEpoch = has, b.BrokerEpoch
 	switch {
 	case b.Offset >= end:
 		f.caughtUp = now
@@ -297,6 +309,9 @@ func (r *Replica) committedEnd(now Time) int64 {
 	end := r.log.End()
 	for i := range r.leading.remotes {
 		f := &r.leading.remotes[i]
+		if f.leo == NoOffset && r.c.Rules.Defect.UnknownIsCaughtUp {
+			continue // Z22
+		}
 		if r.inMaximalISR(f.id) || r.eligible(f) && r.withinLag(now, f) {
 			end = min(end, f.leo)
 		}

@@ -59,10 +59,12 @@ func (r *Replica) append(b Batch) bool {
 	if !r.setEpochs(r.epochs.assigned(b.Epoch, b.Base)) {
 		return false
 	}
-	if err := r.log.Append(b); err != nil {
+	if err := r.log.Append(b); err != nil && !r.c.Rules.Defect.WriteErrorsIgnored { // Z26
 		return r.fail("appending", err)
 	}
-	r.producers.remember(b)
+	if r.role == RoleLeader || !r.c.Rules.Defect.ProducersNotCopied { // Z33
+		r.producers.remember(b)
+	}
 	r.tell(Event{What: EventAppend, Epoch: b.Epoch, From: b.Base, To: b.End()})
 	return true
 }

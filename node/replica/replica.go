@@ -76,10 +76,15 @@ func Open(c Config, l Log) (*Replica, error) {
 	r.epochs, _ = r.epochs.truncatedFromStart(l.Start())
 	err := r.eachBatch(func(b Batch) {
 		r.producers.remember(b)
-		r.epochs = r.epochs.corrected(b)
+		if !c.Rules.Defect.CheckpointBelieved { // Z28
+			r.epochs = r.epochs.corrected(b)
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("producer state and leader epochs of %s: %w", c.Partition, err)
+	}
+	if c.Rules.Defect.RecoverySkipsZero && len(r.epochs) > 0 && r.epochs[0].Epoch == 0 {
+		r.epochs = r.epochs[1:] // Z19
 	}
 	if !slices.Equal(r.epochs, l.Epochs()) {
 		if err := l.SetEpochs(r.epochs); err != nil {
@@ -144,7 +149,7 @@ func (r *Replica) leaderAndIsr(now Time, m Message, b *LeaderAndIsr) {
 	if b.Version > r.version {
 		r.version, r.brokers = b.Version, b.Brokers
 	}
-	if b.PartitionEpoch > r.partitionEpoch {
+	if b.PartitionEpoch > r.partitionEpoch || r.c.Rules.Defect.StaleWord && b.PartitionEpoch < r.partitionEpoch { // Z12b
 		newEpoch := b.LeaderEpoch > r.leaderEpoch
 		missed := b.LeaderEpoch > r.leaderEpoch+1
 		formerLeader := r.leader

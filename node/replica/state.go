@@ -98,6 +98,9 @@ func (f *following) appendState(now Time, b []byte) []byte {
 	if f.outOfRange {
 		b = appendInts(b, f.leaderStart)
 	}
+	if f.uncut != nil {
+		b = appendInts(append(b, 2), int64(f.uncut.Epoch), f.uncut.End) // no boolean begins with 2
+	}
 	a := &f.asked
 	b = appendBool(b, a.number != 0)
 	if a.number != 0 {

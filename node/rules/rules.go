@@ -89,6 +89,9 @@ type Set struct {
 	HWNeedsMinISR      bool
 	ELR                bool
 	BrokerEpoch        bool
+
+	// Defect is what is wrong beside that, on purpose.
+	Defect Seeded
 }
 
 // Rule describes one rule to people.
@@ -160,8 +163,8 @@ func Of(p Protocol) Set {
 }
 
 // Parse makes a set of a protocol, rules taken away (their names), and rules set by "name=value": truncation=hw|kip101|kip279|on-fetch,
-// registration=zk|kraft, and name=on|off for every other rule. Later settings win. A combination that makes no sense is
-// refused with the reason ([Set.Validate]).
+// registration=zk|kraft, name=on|off for every other rule, and defect=Z11 for what [Defects] lists, with all that it needs, or
+// defect=none. Later settings win. A combination that makes no sense is refused with the reason ([Set.Validate]).
 func Parse(p Protocol, without, settings []string) (Set, error) {
 	if p.Index() < 0 {
 		return Set{}, fmt.Errorf("unknown protocol %q: want one of %s", p, joined(Protocols()))
@@ -218,6 +221,8 @@ func (s *Set) set(name, value string) error {
 			return fmt.Errorf("rule registration=%s: want zk or kraft", value)
 		}
 		return nil
+	case defect:
+		return s.seed(value)
 	}
 	names := []string{truncation, "registration"}
 	for _, r := range Rules() {
@@ -241,9 +246,13 @@ func (s *Set) set(name, value string) error {
 }
 
 // Settings writes the set as the "name=value" words that [Parse] takes, all of them, in the registry's order, so that a
-// process can hand its rules to another.
+// process can hand its rules to another. Defects come first, because they bring what they need, which may have been set otherwise.
 func (s Set) Settings() []string {
-	out := []string{truncation + "=" + s.Truncation.String(), "registration=" + s.Registration.String()}
+	var out []string
+	for _, d := range s.Defects() {
+		out = append(out, d.Setting())
+	}
+	out = append(out, truncation+"="+s.Truncation.String(), "registration="+s.Registration.String())
 	for _, r := range Rules() {
 		if r.field == nil {
 			continue
