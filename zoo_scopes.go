@@ -29,10 +29,10 @@ var zooScopes = []zooScope{
 // byExhaustion searches the scopes until one has a violation, each up to a bound that grows: most defects are found by few states.
 func (s subject) byExhaustion(ctx context.Context, states int) (Attempt, error) {
 	var a Attempt
-	clean := make([]bool, len(zooScopes))
+	done := make([]bool, len(zooScopes))
 	for bound := min(states, 4000); ; bound = min(4*bound, states) {
 		for i, z := range zooScopes {
-			if clean[i] {
+			if done[i] {
 				continue
 			}
 			scope := z.scope
@@ -46,16 +46,24 @@ func (s subject) byExhaustion(ctx context.Context, states int) (Attempt, error) 
 			}
 			a.Runs += int64(x.States)
 			a.Allowed, a.Unconfirmed = max(a.Allowed, int64(x.Excused)), max(a.Unconfirmed, int64(x.Unconfirmed))
-			if x.Find != nil {
+			if x.Find == nil {
+				done[i] = x.Complete
+				continue
+			}
+			due, err := s.due(ctx, x.Find.File)
+			if err != nil {
+				return a, err
+			}
+			if due {
 				a.Found, a.By, a.Anomalies, a.File = true, z.name, x.Find.Kinds, x.Find.File
 				return a, nil
 			}
-			clean[i] = x.Complete
+			done[i], a.Partial = true, true // what comes first in the scope has another cause, and nothing is known of what comes after it
 		}
-		if bound == states || !slices.Contains(clean, false) {
+		if bound == states || !slices.Contains(done, false) {
 			break
 		}
 	}
-	a.Partial = slices.Contains(clean, false)
+	a.Partial = a.Partial || slices.Contains(done, false)
 	return a, nil
 }

@@ -180,8 +180,8 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 	if *set, err = rules.Parse(protocol, f.Without, append(settings, f.Rules...)); err != nil {
 		return nil, err
 	}
-	if (len(f.Defects) > 0 || len(set.Defects()) > 0) && f.Control == "" {
-		return nil, fmt.Errorf("--defect %s without --control: a broken node is for a harness that watches it", strings.Join(append(f.Defects, defectIDs(set.Defects())...), ", "))
+	if seeded := seededIDs(f.Defects, *set); len(seeded) > 0 && f.Control == "" {
+		return nil, fmt.Errorf("--defect %s without --control: a broken node is for a harness that watches it", strings.Join(seeded, ", "))
 	}
 	for _, word := range f.Topics {
 		t, err := ParseTopic(word, brokers)
@@ -209,12 +209,16 @@ func (f *Flags) common(peers *map[control.NodeID]string, set *rules.Set, topics 
 	return brokers, nil
 }
 
-func defectIDs(defects []rules.Defect) []string {
-	var ids []string
-	for _, d := range defects {
-		ids = append(ids, d.ID)
+// seededIDs are the defects that were asked for by a flag, and those in the set, each once.
+func seededIDs(asked []string, set rules.Set) []string {
+	var seeded []string
+	for _, d := range rules.Defects() {
+		named := slices.ContainsFunc(asked, func(id string) bool { return strings.EqualFold(id, d.ID) })
+		if named || slices.ContainsFunc(set.Defects(), func(o rules.Defect) bool { return o.ID == d.ID }) {
+			seeded = append(seeded, d.ID)
+		}
 	}
-	return ids
+	return seeded
 }
 
 func wantAddress(flag, value string) error {

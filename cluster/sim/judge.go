@@ -50,6 +50,16 @@ func (c Court) Try(ctx context.Context, f *schedule.File) (*Ruling, error) {
 	return &Ruling{Played: played, Checked: checked}, nil
 }
 
+// Clears says whether what is possible of a schedule under the court's rules comes to no violation: then a violation of it under others
+// is due to what they have wrong.
+func (c Court) Clears(ctx context.Context, f *schedule.File) (bool, error) {
+	r, err := c.Try(ctx, optional(f))
+	if err != nil {
+		return false, err
+	}
+	return r.Played.Inconclusive == "" && !r.Violation(), nil
+}
+
 // Violation says whether the schedule happened as it is written and broke the contract.
 func (r *Ruling) Violation() bool {
 	return r.Played.Inconclusive == "" && r.Checked.Verdict == checker.Violation

@@ -216,6 +216,23 @@ func (p *player) play(i int64) (*World, Suspicion) {
 	return begin, k.w.Judge()
 }
 
+// Sample is the first n schedules of the search, whatever they come to: for judging the judge.
+func (s Search) Sample(n int) ([]*schedule.File, error) {
+	p, err := s.player(&Counts{})
+	if err != nil {
+		return nil, err
+	}
+	var files []*schedule.File
+	for i := int64(0); len(files) < n; i++ {
+		begin, _ := p.play(i)
+		f := begin.Clone().schedule(fmt.Sprintf("sample-%d", i), fmt.Sprintf("random schedule %d of seed %d", i, s.Seed), p.k.moves)
+		if len(f.Steps) > 0 {
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
 // replay takes the same moves on another world.
 func (k *walker) replay(w *World) {
 	k.w = w

@@ -20,6 +20,21 @@ func TestEveryRuleIsShownByASchedule(t *testing.T) {
 	}
 }
 
+func TestTheListOfDefectsHasALineADefect(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printDefects(&out))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 1+len(rules.Defects()))
+	for i, d := range rules.Defects() {
+		for _, what := range []string{d.ID, d.Source, d.Says, d.Seen} {
+			assert.Contains(t, lines[i+1], what)
+		}
+		if d.Unseeded != "" {
+			assert.Contains(t, lines[i+1], "not seeded: "+d.Unseeded)
+		}
+	}
+}
+
 func TestTheListHasALineARule(t *testing.T) {
 	files, err := schedule.All()
 	require.NoError(t, err)

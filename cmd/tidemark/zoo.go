@@ -69,7 +69,7 @@ Exit code 0: every defect is found by some means, and the control by none; 1: no
 	fs := cmd.Flags()
 	fs.StringSliceVar(&c.Defects, "defect", nil, "look for these only, by their IDs")
 	fs.StringSliceVar(&means, "means", nil, "look by these only: schedule, exhaustive, random")
-	fs.DurationVar(&c.Time, "time", 20*time.Second, "how long random schedules are played for each defect")
+	fs.DurationVar(&c.Time, "time", 20*time.Second, "how long random schedules are played for each defect, in processor time")
 	fs.IntVar(&c.States, "max-states", 60_000, "bound of each exhaustive search")
 	fs.Uint64Var(&c.Seed, "seed", 1, "what the random schedules follow from")
 	fs.BoolVar(&c.Without, "sound", false, "seed nothing: the same means over what the defects live in, where nothing must be found")

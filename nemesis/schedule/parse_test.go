@@ -193,7 +193,16 @@ func TestRangesOfProtocols(t *testing.T) {
 func TestTheEmbeddedSchedulesAreReadBack(t *testing.T) {
 	all, err := schedule.All()
 	require.NoError(t, err)
+	zoo, err := schedule.Zoo()
+	require.NoError(t, err)
 	require.NotEmpty(t, all)
+	require.NotEmpty(t, zoo)
+	for _, f := range zoo {
+		_, err := rules.FindDefect(f.Name)
+		assert.NoError(t, err, "a schedule of the zoo has the name of what it shows")
+		assert.NotContains(t, all, f, "the history is without the zoo")
+	}
+	all = slices.Concat(all, zoo)
 	var names []string
 	for _, f := range all {
 		names = append(names, f.Name)

@@ -131,11 +131,12 @@ func TestSettingsAreReadBack(t *testing.T) {
 		if s.Validate() != nil {
 			s.Registration = rules.KRaft
 		}
+		s.Defect.LocalShrink, s.Defect.HWBeforeCut = rapid.Bool().Draw(t, "Z11"), rapid.Bool().Draw(t, "Z14")
 		from := rapid.SampledFrom(rules.Protocols()).Draw(t, "protocol")
 		got, err := rules.Parse(from, nil, s.Settings())
 		require.NoError(t, err)
 		require.Equal(t, s, got)
-		require.Len(t, s.Settings(), len(rules.Rules())+1, "every rule, and registration")
+		require.Len(t, s.Settings(), len(s.Defects())+len(rules.Rules())+1, "every defect, every rule, and registration")
 	})
 }
 
