@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tidemark/nemesis/schedule"
 	"tidemark/node/rules"
@@ -15,8 +15,8 @@ import (
 // defectFlag is --defect: an entry of the bug zoo that is seeded.
 type defectFlag struct{ id string }
 
-func (d *defectFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.id, "defect", "", "seed a defect of the bug zoo, for example Z11; without --protocol under the protocol that it lives in (tidemark rules --defects lists them)")
+func (d *defectFlag) add(fs *pflag.FlagSet) {
+	fs.StringVar(&d.id, "defect", "", "seed a defect of the bug zoo, for example Z11; without --protocol under the protocol that it lives in (tidemark rules --defects lists them)")
 }
 
 // find is the defect, if one is given.
@@ -30,13 +30,13 @@ func (d *defectFlag) find() (found rules.Defect, given bool, err error) {
 	return found, err == nil, err
 }
 
-// into puts the defect before the other settings, so that they win, and chooses its protocol if nobody did.
-func (d *defectFlag) into(cmd *cobra.Command, protocol *rules.Protocol, settings *[]string) error {
+// into puts the defect before the other settings, so that they win, and its protocol in the place of one that nobody has chosen.
+func (d *defectFlag) into(protocol *rules.Protocol, chosen bool, settings *[]string) error {
 	found, given, err := d.find()
 	if err != nil || !given {
 		return err
 	}
-	if !cmd.Flags().Changed("protocol") {
+	if !chosen {
 		*protocol = found.Protocol
 	}
 	*settings = append([]string{found.Setting()}, *settings...)

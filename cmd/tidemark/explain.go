@@ -37,7 +37,7 @@ SCHEDULE is a file, or the name of an embedded one. Without --protocol it is the
 					return usageError{err}
 				}
 			}
-			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+			if err := defect.into(&c.Protocol, cmd.Flags().Changed("protocol"), &c.Rules); err != nil {
 				return usageError{err}
 			}
 			if _, err := c.File.Rules(rules.HW).With(c.Without, c.Rules); err != nil {
@@ -57,8 +57,8 @@ SCHEDULE is a file, or the name of an embedded one. Without --protocol it is the
 			return nil
 		},
 	}
-	defect.add(cmd)
 	fs := cmd.Flags()
+	defect.add(fs)
 	fs.StringVar(&protocol, "protocol", "", "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")

@@ -45,7 +45,7 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 			if c.Protocol, err = rules.ParseProtocol(protocol); err != nil {
 				return usageError{err}
 			}
-			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+			if err := defect.into(&c.Protocol, cmd.Flags().Changed("protocol"), &c.Rules); err != nil {
 				return usageError{err}
 			}
 			if c.Severity, err = sim.ParseSeverity(severity); err != nil {
@@ -77,8 +77,8 @@ Exit code 0: all that was asked for was looked at, and is clean; 1: a violation;
 			return explore(cmd, c, save)
 		},
 	}
-	defect.add(cmd)
 	fs := cmd.Flags()
+	defect.add(fs)
 	fs.StringVar(&protocol, "protocol", string(rules.KIP966), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")

@@ -50,7 +50,7 @@ Exit code 0: everything is the same; 1: there is a difference; 255: the journal 
 			if c.Protocol, err = rules.ParseProtocol(protocol); err != nil {
 				return usageError{err}
 			}
-			if err := defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
+			if err := defect.into(&c.Protocol, cmd.Flags().Changed("protocol"), &c.Rules); err != nil {
 				return usageError{err}
 			}
 			if _, err := c.File.Rules(c.Protocol).With(c.Without, c.Rules); err != nil {
@@ -80,8 +80,8 @@ Exit code 0: everything is the same; 1: there is a difference; 255: the journal 
 			return nil
 		},
 	}
-	defect.add(cmd)
 	fs := cmd.Flags()
+	defect.add(fs)
 	fs.StringVar(&on, "on", string(tidemark.OnSim), "where nodes run: sim, process, docker")
 	fs.StringVar(&protocol, "protocol", string(rules.HW), "replication protocol: hw, kip101, kip279, kip320, kip966")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")

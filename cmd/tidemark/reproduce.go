@@ -81,8 +81,8 @@ Exit code 0: everything as expected; 1: something differs; 2: interrupted; 254: 
 			return nil
 		},
 	}
-	defect.add(cmd)
 	fs := cmd.Flags()
+	defect.add(fs)
 	fs.StringVar(&on, "on", string(tidemark.OnProcess), "where nodes run: process, docker, sim")
 	fs.StringArrayVar(&names, "schedule", nil, "name or file of a schedule")
 	fs.StringSliceVar(&protocols, "protocol", nil, "protocols, one column each: hw, kip101, kip279, kip320, kip966 (default hw,kip101,kip320)")

@@ -26,9 +26,7 @@ type clusterFlags struct {
 	defect                             defectFlag
 }
 
-func (f *clusterFlags) add(cmd *cobra.Command, c *tidemark.RunConfig, where string) {
-	fs := cmd.Flags()
-	f.defect.add(cmd)
+func (f *clusterFlags) add(fs *pflag.FlagSet, c *tidemark.RunConfig, where string) {
 	fs.StringVar(&f.on, "on", string(tidemark.OnProcess), where)
 	fs.IntVar(&c.Brokers, "brokers", 3, "how many brokers, besides the controller")
 	fs.StringArrayVar(&c.Topics, "topic", nil, "NAME:PARTITIONS:REPLICAS, or NAME=1,3,2/2,1,3 (default orders:1:3)")
@@ -36,13 +34,14 @@ func (f *clusterFlags) add(cmd *cobra.Command, c *tidemark.RunConfig, where stri
 	fs.StringVar(&f.leaderEpoch, "leader-epoch", "", "off: protocol hw; on: protocol kip101")
 	fs.StringArrayVar(&c.Without, "without", nil, "take a rule away, by its name")
 	fs.StringArrayVar(&c.Rules, "rule", nil, "set a rule: name=on|off, truncation=hw|kip101|kip279|on-fetch, registration=zk|kraft")
+	f.defect.add(fs)
 	fs.StringArrayVar(&c.Settings, "config", nil, "a setting of the nodes by Kafka's name, for example min.insync.replicas=2")
 	fs.StringVar(&f.journal, "journal", "on", "on: nodes write journals, from which tidemark replay --node runs them again; off: they do not")
 	fs.StringVar(&c.Binary, "binary", "", "tidemark executable that nodes run (default: this one, or one that is built)")
 	fs.StringVar(&c.Root, "results", "", "folder in which the folder of this run is made (default results/runs)")
 }
 
-func (f *clusterFlags) read(cmd *cobra.Command, c *tidemark.RunConfig) error {
+func (f *clusterFlags) read(c *tidemark.RunConfig) error {
 	var err error
 	if c.On, err = tidemark.ParseBackend(f.on); err != nil {
 		return err
@@ -65,14 +64,7 @@ func (f *clusterFlags) read(cmd *cobra.Command, c *tidemark.RunConfig) error {
 			return err
 		}
 	}
-	chosen := c.Protocol
-	if err := f.defect.into(cmd, &c.Protocol, &c.Rules); err != nil {
-		return err
-	}
-	if chosen != "" {
-		c.Protocol = chosen
-	}
-	return nil
+	return f.defect.into(&c.Protocol, c.Protocol != "", &c.Rules)
 }
 
 func newRun() *cobra.Command {
@@ -112,7 +104,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 			}
 			if own {
 				plan = "" // it is read, and waits for the brokers' ids
-			} else if err := cf.read(cmd, &c); err != nil {
+			} else if err := cf.read(&c); err != nil {
 				return usageError{err}
 			}
 			if !cmd.Flags().Changed("seed") {
@@ -154,7 +146,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 		},
 	}
 	fs := cmd.Flags()
-	cf.add(cmd, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
+	cf.add(fs, &c, "where nodes run: process, docker, or sim: in this process, in virtual time, the same again with the same seed")
 	fs.StringVar(&network, "network", "", "on sim: delay=200us,jitter=800us,reorder=0.005,late=20ms,duplicate=0.001,lose=0.0005, or some of it")
 	ff.add(fs)
 	fs.DurationVar(&c.Time, "time", 30*time.Second, "how long clients work")

@@ -27,7 +27,7 @@ const bootstrapFlag = "bootstrap-server"
 var (
 	onlyForeign = []string{"create", "container", "contract", "on-kill", "on-start", "on-pause", "on-resume", "on-partition", "on-heal", "check-kill",
 		"check-pause", "check-partition", "hook-timeout", "stretch"}
-	notForeign = []string{"on", "brokers", "protocol", "leader-epoch", "without", "rule", "direct", "journal", "network"}
+	notForeign = []string{"on", "brokers", "protocol", "leader-epoch", "without", "rule", "defect", "direct", "journal", "network"}
 )
 
 func (f *foreignFlags) add(fs *pflag.FlagSet) {

@@ -18,7 +18,7 @@ func newUp() *cobra.Command {
 		Short: "Start a cluster to play with, until Ctrl-C",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cf.read(cmd, &c); err != nil {
+			if err := cf.read(&c); err != nil {
 				return usageError{err}
 			}
 			out := cmd.OutOrStdout()
@@ -35,7 +35,7 @@ func newUp() *cobra.Command {
 			return err
 		},
 	}
-	cf.add(cmd, &c, "where nodes run: process, docker")
+	cf.add(cmd.Flags(), &c, "where nodes run: process, docker")
 	return cmd
 }
 
