@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +54,15 @@ func told(d tidemark.Detection) string {
 // Each defect is found by a schedule that is no violation without it, and the control, whose losses the configuration asks for,
 // by none.
 func TestEveryDefectIsFoundByASchedule(t *testing.T) {
+	text, err := os.ReadFile("nemesis/README.md")
+	require.NoError(t, err)
 	for _, d := range zoo(t, tidemark.ZooConfig{Means: []tidemark.Means{tidemark.BySchedule}}) {
 		a, _ := d.By(tidemark.BySchedule)
+		row := fmt.Sprintf("\n| %s | %s | ", d.ID, d.Defect.Source)
+		if a.Found {
+			row += a.By + ": "
+		}
+		assert.Contains(t, string(text), row, "the table in nemesis/README.md is another")
 		switch {
 		case d.Control:
 			assert.False(t, a.Found, "the control is flagged by %s: %v", a.By, a.Anomalies)
@@ -105,7 +113,7 @@ func TestTheZoosSchedulesDoWhatTheySay(t *testing.T) {
 }
 
 // Random schedules and small scopes find what is easily found, and nothing when it is not there. (Under kip320 with zk registration random
-// schedules find a loss that no defect is needed for, KIP-903's; there a find only counts if it is due to the defect.)
+// schedules find a loss that needs no defect, of a member of the ISR that loses its disk's cache within its session.)
 func TestSearchesFindDefectsInSecondsAndNothingWithoutThem(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of processor time")
@@ -170,4 +178,17 @@ func TestNothingIsFlaggedWithEveryRuleInForce(t *testing.T) {
 	}
 	assert.Greater(t, verdicts[checker.Consistent], n/4, "most runs end with everything there: %v", verdicts)
 	t.Logf("%d schedules: %v", n, verdicts)
+}
+
+func TestTheReadmeOfTheZooNamesEveryDefect(t *testing.T) {
+	text, err := os.ReadFile("nemesis/README.md")
+	require.NoError(t, err)
+	_, unseeded, found := strings.Cut(string(text), "\nNot seeded are ")
+	require.True(t, found)
+	unseeded, _, _ = strings.Cut(unseeded, "\n\n")
+	for _, d := range rules.Defects() {
+		if d.Unseeded != "" {
+			assert.Regexp(t, `\b`+d.ID+`\b`, unseeded)
+		}
+	}
 }

@@ -88,29 +88,37 @@ func printDetection(out io.Writer, d tidemark.Detection) {
 
 // describeAttempt is what one means came to, in words.
 func describeAttempt(a tidemark.Attempt) string {
-	unit := "schedules"
+	unit := "schedule"
 	if a.Means == tidemark.ByExhaustion {
-		unit = "states"
+		unit = "state"
 	}
-	s := fmt.Sprintf("nothing in %d %s", a.Runs, unit)
+	s := "nothing in " + count(a.Runs, unit, "s")
 	if a.Found {
 		words := make([]string, len(a.Anomalies))
 		for i, k := range a.Anomalies {
 			words[i] = string(k)
 		}
-		s = fmt.Sprintf("%s: %s, after %d %s", a.By, strings.Join(words, ", "), a.Runs, unit)
+		s = fmt.Sprintf("%s: %s, after %s", a.By, strings.Join(words, ", "), count(a.Runs, unit, "s"))
 	}
 	s += fmt.Sprintf(", %.1f s", a.Seconds)
 	if a.Allowed > 0 {
-		s += fmt.Sprintf("; %d losses that the configuration permits", a.Allowed)
+		s += fmt.Sprintf("; %s that the configuration permits", count(a.Allowed, "loss", "es"))
 	}
 	if a.Unconfirmed > 0 {
-		s += fmt.Sprintf("; %d times wrong and the checker did not see it", a.Unconfirmed)
+		s += fmt.Sprintf("; %s wrong and the checker did not see it", count(a.Unconfirmed, "time", "s"))
 	}
 	if a.Partial && !a.Found {
 		s += "; not all of it was looked at"
 	}
 	return s
+}
+
+// count is a number of things, several of which have the ending.
+func count(n int64, thing, ending string) string {
+	if n != 1 {
+		thing += ending
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // printMatrix prints the matrix in Markdown: a row a defect, a column a means.

@@ -14,7 +14,7 @@ import (
 func TestTheZooTellsWhatFindsADefectAndThatTheControlIsNone(t *testing.T) {
 	code, out := execute(t.Context(), []string{"zoo", "--defect", "Z11,Z32", "--means", "schedule"})
 	assert.Zero(t, code, out)
-	assert.Contains(t, out, "schedule   Z11: lost-acked, after 1 schedules")
+	assert.Contains(t, out, "schedule   Z11: lost-acked, after 1 schedule")
 	assert.Regexp(t, `schedule +finds 1 of 1`, out)
 	assert.Regexp(t, `control Z32 +not flagged`, out)
 	assert.Contains(t, out, "not seeded: Z10, ")
@@ -28,7 +28,7 @@ func TestTheZooTellsWhatFindsADefectAndThatTheControlIsNone(t *testing.T) {
 
 	code, out = execute(t.Context(), []string{"zoo", "--defect", "Z11", "--means", "schedule", "--markdown"})
 	assert.Zero(t, code, out)
-	assert.Contains(t, out, "| Z11 | KIP-497 | Z11: lost-acked, after 1 schedules")
+	assert.Contains(t, out, "| Z11 | KIP-497 | Z11: lost-acked, after 1 schedule")
 
 	code, out = execute(t.Context(), []string{"zoo", "--defect", "Z33", "--means", "schedule"})
 	assert.Equal(t, 1, code, "no schedule finds it")
