@@ -61,10 +61,6 @@ const (
 	Power How = "powerfail" // SIGKILL, and at the next start what was not flushed is undone, down to a cut
 )
 
-// Link is a fault of the network: what From sends to To is lost, on connections opened by either side, which stay open and
-// silent. From or To can be ClientsID.
-type Link struct{ From, To NodeID }
-
 // ClientsID stands for all clients in a [Link]. It is the id of no node: brokers have ids from 0 on where others number them.
 const ClientsID NodeID = -2
 
@@ -83,8 +79,9 @@ type Cluster interface {
 	Stop(ctx context.Context, n NodeID, how How, cut map[string]schedule.Cut) (Evidence, error)
 	// Pause freezes a broker's process or lets it go on.
 	Pause(ctx context.Context, n NodeID, on bool) (Evidence, error)
-	// Links replaces all faults of the network; none heals. The evidence is of the links that were cut until now.
-	Links(ctx context.Context, cut []Link) (Evidence, error)
+	// Links replaces all faults of the network; none heals. The evidence is of the links that were impaired until now, a measurement
+	// for each in their order, which begins with a count ([Counted]) of what it met since it was impaired in this way.
+	Links(ctx context.Context, faults []Link) (Evidence, error)
 	// Control gives a node a command over its control connection. Most commands need a node that holds its messages.
 	Control(ctx context.Context, n NodeID, c control.Command) (control.Reply, error)
 	// Events has what the nodes report in a free run, from the beginning of the cluster on, each node's in its own order.
@@ -92,6 +89,13 @@ type Cluster interface {
 	Events() <-chan control.Event
 	// Close ends every process and leaves nothing behind but the folder of the run.
 	Close(ctx context.Context) error
+}
+
+// Damager is a cluster whose nodes' files can be damaged while they are down. [ErrUnsupported]: the files are out of reach.
+type Damager interface {
+	// Damage changes files of a broker that is down. What a log lost is reported as a power failure's loss, in front of what the
+	// broker reports at its next start, since that is what it comes to.
+	Damage(ctx context.Context, n NodeID, d node.Damage) (Evidence, error)
 }
 
 // WaitFor calls a condition until it holds, at most until the deadline. The error is the condition's last one.

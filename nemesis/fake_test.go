@@ -13,6 +13,7 @@ import (
 	"tidemark/checker/history"
 	"tidemark/cluster"
 	"tidemark/nemesis/schedule"
+	"tidemark/node"
 	"tidemark/node/control"
 )
 
@@ -27,6 +28,13 @@ type fakeCluster struct {
 	down   map[cluster.NodeID]bool
 	paused map[cluster.NodeID]bool
 	cut    []cluster.Link
+	disk   map[cluster.NodeID]control.DiskFault
+	broken map[cluster.NodeID]bool // a replica is offline
+	// counts is what a disk counts while it has a fault, and moved what a controller answers when it is to move something.
+	counts control.DiskCounts
+	moved  []control.Event
+	// met is what each link in force has met.
+	met map[cluster.Link]int
 	// fail gives the error of a call, written as in calls.
 	fail map[string]error
 	// unproven are calls whose effect is not shown.
@@ -36,7 +44,8 @@ type fakeCluster struct {
 }
 
 func newFake(brokers ...int32) *fakeCluster {
-	return &fakeCluster{brokers: brokers, down: map[cluster.NodeID]bool{}, paused: map[cluster.NodeID]bool{}, fail: map[string]error{}, unproven: map[string]bool{}}
+	return &fakeCluster{brokers: brokers, down: map[cluster.NodeID]bool{}, paused: map[cluster.NodeID]bool{}, fail: map[string]error{}, unproven: map[string]bool{},
+		disk: map[cluster.NodeID]control.DiskFault{}, broken: map[cluster.NodeID]bool{}, counts: control.DiskCounts{Refused: 3}}
 }
 
 // call notes a call and changes the state unless it is to fail.
@@ -60,7 +69,12 @@ func (f *fakeCluster) call(change func(), format string, args ...any) (cluster.E
 func (f *fakeCluster) Brokers() []int32 { return f.brokers }
 
 func (f *fakeCluster) Start(_ context.Context, n cluster.NodeID) ([]control.Event, error) {
-	_, err := f.call(func() { delete(f.down, n) }, "start %s", n)
+	_, err := f.call(func() {
+		if f.down[n] {
+			delete(f.broken, n) // it opens its logs again
+		}
+		delete(f.down, n)
+	}, "start %s", n)
 	return nil, err
 }
 
@@ -80,7 +94,52 @@ func (f *fakeCluster) Pause(_ context.Context, n cluster.NodeID, on bool) (clust
 }
 
 func (f *fakeCluster) Links(_ context.Context, cut []cluster.Link) (cluster.Evidence, error) {
-	return f.call(func() { f.cut = slices.Clone(cut) }, "links %v", cut)
+	before := f.cut
+	e, err := f.call(func() { f.cut = slices.Clone(cut) }, "links %v", cut)
+	if f.met != nil {
+		e = cluster.Evidence{}
+		for _, l := range before {
+			e.Measured = append(e.Measured, history.Measurement{Name: "met on " + l.String(), Value: fmt.Sprint(f.met[l])})
+			e.Proven = e.Proven || f.met[l] > 0
+		}
+	}
+	return e, err
+}
+
+func (f *fakeCluster) Control(_ context.Context, n cluster.NodeID, c control.Command) (control.Reply, error) {
+	var reply control.Reply
+	words := fmt.Sprintf("%s %s", c.Do, n)
+	switch c.Do {
+	case control.Disk:
+		words += fmt.Sprintf(" %+v", *c.Disk)
+	case control.Transfer, control.Fence:
+		words += fmt.Sprintf(" %s", c.Node)
+	}
+	_, err := f.call(func() {
+		switch c.Do {
+		case control.Disk:
+			if f.disk[n] != (control.DiskFault{}) {
+				counts := f.counts
+				reply.Disk = &counts
+			} else {
+				reply.Disk = &control.DiskCounts{}
+			}
+			f.disk[n] = *c.Disk
+		case control.Look:
+			role := "follower"
+			if f.broken[n] {
+				role = "offline"
+			}
+			reply.View.Partitions = []control.PartitionView{{Partition: "orders-0", Role: role}}
+		case control.Transfer, control.Fence:
+			reply.Events = f.moved
+		}
+	}, "%s", words)
+	return reply, err
+}
+
+func (f *fakeCluster) Damage(_ context.Context, n cluster.NodeID, d node.Damage) (cluster.Evidence, error) {
+	return f.call(func() {}, "damage %s %s %d", n, d.Kind, d.Bytes)
 }
 
 // What the nemesis has no business with.
@@ -89,8 +148,5 @@ func (f *fakeCluster) Dial(context.Context, int32) (net.Conn, error) { panic("di
 func (f *fakeCluster) Bootstrap() []string                           { panic("bootstrap") }
 func (f *fakeCluster) Events() <-chan control.Event                  { panic("events") }
 func (f *fakeCluster) Close(context.Context) error                   { panic("close") }
-func (f *fakeCluster) Control(context.Context, cluster.NodeID, control.Command) (control.Reply, error) {
-	panic("control")
-}
 
 var _ cluster.Cluster = (*fakeCluster)(nil)

@@ -5,79 +5,102 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"tidemark/cluster"
 	"tidemark/nemesis/schedule"
-	"tidemark/node/control"
 )
-
-// Fault is a kind of fault that a random plan draws from.
-type Fault string
-
-// The kinds of fault.
-const (
-	Kill      Fault = "kill"      // SIGKILL, then start: the page cache survives
-	Pause     Fault = "pause"     // SIGSTOP, then SIGCONT
-	Partition Fault = "partition" // a node alone, two halves, or one way only; then heal
-	Power     Fault = "power"     // what was not flushed is gone at the next start
-)
-
-// Faults lists the kinds of fault.
-func Faults() []Fault { return []Fault{Kill, Pause, Partition, Power} }
-
-// ParseFaults reads "kill,pause"; "none" or nothing is none.
-func ParseFaults(s string) ([]Fault, error) {
-	if s == "" || s == "none" {
-		return nil, nil
-	}
-	var faults []Fault
-	for _, word := range strings.Split(s, ",") {
-		f := Fault(strings.TrimSpace(word))
-		if !slices.Contains(Faults(), f) {
-			return nil, fmt.Errorf("fault %q: there are kill, pause, partition, power, and none", word)
-		}
-		if !slices.Contains(faults, f) {
-			faults = append(faults, f)
-		}
-	}
-	return faults, nil
-}
 
 // Step is one thing that is done to a cluster at a time.
 type Step struct {
-	At    time.Duration // since the plan began
-	Verb  string        // kill, powerfail, start, pause, resume, cut, heal
+	// Note is the comment above the step, which is for people.
+	Note string
+	At   time.Duration // since the plan began
+	// When, if not nil, has the step wait from At on for a state of the protocol.
+	When *Aim
+	// Optional: what the step names may not be there, or its state not come; then it is no fault.
+	Optional bool
+	Verb     string // kill, stop, cut, ...: README.md lists them
+	// Amount belongs to some verbs: loss: percent; delay, slowsync: nanoseconds; rate: bytes a second; flip, chop: bytes.
+	Amount int64
+	// Nodes, Roles and Names say together whom the step is about. Roles are resolved when the step is played; Names are those that
+	// earlier steps gave to their nodes with As.
 	Nodes []cluster.NodeID
-	Links []cluster.Link // cut: what is lost from now on, in place of what was before
-	Cut   schedule.Cut   // powerfail: what survives of each log
+	Roles []Role
+	Names []string
+	As    string
+	// Links or Shape say what is impaired from now on, in place of what the same verb did before. A shape is about the step's nodes.
+	Links []cluster.Link
+	Shape Shape
+	// Heals are the verbs that a heal undoes; none: all.
+	Heals []string
+	Cut   schedule.Cut // powerfail: what survives of each log
 }
 
 // Plan is what is done to a cluster, in order of time.
 type Plan []Step
 
 // String is "at 2.310s kill 2".
-func (s Step) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "at %.3fs %s", s.At.Seconds(), s.Asked())
-	return b.String()
-}
+func (s Step) String() string { return fmt.Sprintf("at %.3fs %s", s.At.Seconds(), s.Asked()) }
 
 // Asked is the step without its time.
 func (s Step) Asked() string {
-	words := []string{s.Verb}
+	var words []string
+	if s.Optional {
+		words = append(words, "?")
+	}
+	if s.When != nil {
+		words = append(words, s.When.String())
+	}
+	words = append(words, s.Verb)
+	if v, _ := verbOf(s.Verb); v.amount != nothing {
+		words = append(words, v.amount.text(s.Amount))
+	}
+	if s.Shape != "" {
+		words = append(words, string(s.Shape))
+	}
 	for _, n := range s.Nodes {
 		words = append(words, n.String())
 	}
+	for _, r := range s.Roles {
+		words = append(words, r.String())
+	}
+	words = append(words, s.Names...)
 	for _, l := range s.Links {
 		words = append(words, linkEnd(l.From)+"->"+linkEnd(l.To))
 	}
+	words = append(words, s.Heals...)
 	if s.Verb == "powerfail" {
 		words = append(words, fmt.Sprintf("cut=%d+%d", s.Cut.Keep, s.Cut.Torn))
 	}
+	if s.As != "" {
+		words = append(words, "as", s.As)
+	}
 	return strings.Join(words, " ")
+}
+
+// isOpen says whether something of the step is decided only when it is played.
+func (s Step) isOpen() bool { return s.When != nil || len(s.Roles)+len(s.Names) > 0 || s.Shape != "" }
+
+// Watches says whether somebody has to tell the player what the nodes report: for a step by role or by a state.
+func (p Plan) Watches() bool {
+	return slices.ContainsFunc(p, func(s Step) bool { return s.When != nil || len(s.Roles) > 0 })
+}
+
+// Partitions are the partitions that the plan speaks of, each once, in order.
+func (p Plan) Partitions() []string {
+	var names []string
+	for _, s := range p {
+		if s.When != nil {
+			names = append(names, s.When.Partition)
+		}
+		for _, r := range s.Roles {
+			names = append(names, r.Partition)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func linkEnd(n cluster.NodeID) string {
@@ -87,10 +110,15 @@ func linkEnd(n cluster.NodeID) string {
 	return n.String()
 }
 
-// String is the plan's text, a line a step. [ParsePlan] reads it back.
+// String is the plan's text, a line a step and its note above it. [ParsePlan] reads it back.
 func (p Plan) String() string {
 	var b strings.Builder
 	for _, s := range p {
+		if s.Note != "" {
+			for _, line := range strings.Split(s.Note, "\n") {
+				b.WriteString("# " + line + "\n")
+			}
+		}
 		b.WriteString(s.String() + "\n")
 	}
 	return b.String()
@@ -99,106 +127,36 @@ func (p Plan) String() string {
 // ErrPlan is wrapped by every error of [ParsePlan].
 var ErrPlan = errors.New("not a plan of faults")
 
-// ParsePlan reads a plan. The name is the file's, for errors. Empty lines and lines that begin with # are passed over.
+// ParsePlan reads a plan. The name is the file's, for errors. Lines that begin with # are the note of the step right below them;
+// an empty line between parts them from it.
 func ParsePlan(name, text string, brokers []cluster.NodeID) (Plan, error) {
 	var p Plan
+	var notes []string
+	given := map[string]bool{}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		if line == "" {
+			notes = nil
 			continue
 		}
-		s, err := parseStep(strings.Fields(line), brokers)
+		if note, ok := strings.CutPrefix(line, "#"); ok {
+			if note = strings.TrimSpace(note); note != "" {
+				notes = append(notes, note)
+			}
+			continue
+		}
+		s, err := parseStep(strings.Fields(line), brokers, given)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w: %w", name, i+1, ErrPlan, err)
 		}
+		if s.As != "" {
+			given[s.As] = true
+		}
+		s.Note, notes = strings.Join(notes, "\n"), nil
 		p = append(p, s)
 	}
 	if !slices.IsSortedFunc(p, func(a, b Step) int { return cmp.Compare(a.At, b.At) }) {
 		return nil, fmt.Errorf("%s: %w: the times do not rise", name, ErrPlan)
 	}
 	return p, nil
-}
-
-func parseStep(words []string, brokers []cluster.NodeID) (Step, error) {
-	if len(words) < 3 || words[0] != "at" {
-		return Step{}, fmt.Errorf("%q: want at TIME VERB .., for example at 2.5s kill 2", strings.Join(words, " "))
-	}
-	at, err := time.ParseDuration(words[1])
-	if err != nil || at < 0 || at != at.Truncate(time.Millisecond) {
-		return Step{}, fmt.Errorf("time %q: want a duration such as 2.5s, in whole milliseconds", words[1])
-	}
-	s := Step{At: at, Verb: words[2]}
-	for _, w := range words[3:] {
-		switch {
-		case strings.Contains(w, "->"):
-			from, to, _ := strings.Cut(w, "->")
-			l := cluster.Link{}
-			if l.From, err = parseEnd(from, brokers); err == nil {
-				l.To, err = parseEnd(to, brokers)
-			}
-			if err == nil && l.From == l.To {
-				err = fmt.Errorf("%s: both ends are the same", w)
-			}
-			if err == nil && slices.Contains(s.Links, l) {
-				err = fmt.Errorf("%s: stands there twice", w)
-			}
-			s.Links = append(s.Links, l)
-		case strings.HasPrefix(w, "cut="):
-			keep, torn, isTorn := strings.Cut(strings.TrimPrefix(w, "cut="), "+")
-			if s.Cut.Keep, err = strconv.Atoi(keep); err == nil && isTorn {
-				s.Cut.Torn, err = strconv.Atoi(torn)
-			}
-			if err != nil || s.Cut.Keep < 0 || s.Cut.Torn < 0 {
-				err = fmt.Errorf("%s: want cut=KEEP or cut=KEEP+TORN", w)
-			}
-		default:
-			var n cluster.NodeID
-			n, err = parseEnd(w, brokers)
-			if err == nil && n == cluster.ClientsID {
-				err = fmt.Errorf("%s: is no node", w)
-			}
-			if err == nil && slices.Contains(s.Nodes, n) {
-				err = fmt.Errorf("%s: stands there twice", w)
-			}
-			s.Nodes = append(s.Nodes, n)
-		}
-		if err != nil {
-			return s, err
-		}
-	}
-	nodes, links := len(s.Nodes), len(s.Links)
-	switch s.Verb {
-	case "kill", "powerfail", "start", "pause", "resume":
-		if nodes == 0 || links > 0 {
-			return s, fmt.Errorf("%s: want the nodes, for example %s 2", s.Verb, s.Verb)
-		}
-	case "cut":
-		if nodes > 0 || links == 0 {
-			return s, fmt.Errorf("cut: want the links, for example cut 1->2 2->1")
-		}
-	case "heal":
-		if nodes+links > 0 {
-			return s, fmt.Errorf("heal: takes nothing: it heals every link")
-		}
-	default:
-		return s, fmt.Errorf("unknown verb %q: there are kill, powerfail, start, pause, resume, cut, heal", s.Verb)
-	}
-	if s.Verb != "powerfail" && s.Cut != (schedule.Cut{}) {
-		return s, fmt.Errorf("%s: only powerfail has a cut=", s.Verb)
-	}
-	return s, nil
-}
-
-func parseEnd(w string, brokers []cluster.NodeID) (cluster.NodeID, error) {
-	switch w {
-	case "clients":
-		return cluster.ClientsID, nil
-	case control.Controller.String():
-		return control.Controller, nil
-	}
-	n, err := strconv.ParseInt(w, 10, 32)
-	if err != nil || !slices.Contains(brokers, cluster.NodeID(n)) {
-		return 0, fmt.Errorf("%q: no such node; there are %v and controller", w, brokers)
-	}
-	return cluster.NodeID(n), nil
 }

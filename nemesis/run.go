@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"tidemark/checker/history"
 	"tidemark/cluster"
@@ -19,117 +17,142 @@ import (
 
 // Run plays a plan on a cluster and records its faults. It returns when the last step is done, or the context ends, or the
 // harness cannot do what the plan says. It does not heal what is still going on then: that is for [Heal], which whoever
-// opened the cluster calls on every way out.
+// opened the cluster calls on every way out. A plan that names roles or waits for states needs a [Player] with a [Watch].
 func Run(ctx context.Context, p Plan, c Target, sink history.Sink, told func(Step)) error {
 	n := NewPlayer(c, sink)
-	began := time.Now()
-	for _, s := range p {
-		timer := time.NewTimer(time.Until(began.Add(s.At)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(n.Close(context.WithoutCancel(ctx)), ctx.Err())
-		}
-		if told != nil {
-			told(s)
-		}
-		if err := n.Play(ctx, s); err != nil {
-			return errors.Join(err, n.Close(context.WithoutCancel(ctx)))
-		}
-	}
-	return n.Close(context.WithoutCancel(ctx))
+	n.Told = told
+	return n.Run(ctx, p)
 }
 
-// Target is what a plan needs of a cluster: see [cluster.Cluster].
+// Target is what a plan needs of a cluster: see [cluster.Cluster]. Steps that give a node a command, or damage its files, need a
+// [Commander] or a [cluster.Damager].
 type Target interface {
 	Brokers() []int32
 	Start(ctx context.Context, n cluster.NodeID) ([]control.Event, error)
 	Stop(ctx context.Context, n cluster.NodeID, how cluster.How, cut map[string]schedule.Cut) (cluster.Evidence, error)
 	Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster.Evidence, error)
-	Links(ctx context.Context, cut []cluster.Link) (cluster.Evidence, error)
+	Links(ctx context.Context, faults []cluster.Link) (cluster.Evidence, error)
 }
 
-// Heal sets the healthy state: links open, nobody paused, the controller and every broker up. It tries everything, whatever
-// fails.
-func Heal(ctx context.Context, c Target) error {
-	_, err := c.Links(ctx, nil)
-	nodes := everyNode(c)
-	errs := make([]error, len(nodes))
-	atOnce(len(nodes), func(i int) {
-		_, err := c.Pause(ctx, nodes[i], false)
-		_, err2 := c.Start(ctx, nodes[i])
-		errs[i] = errors.Join(err, err2)
-	})
-	return errors.Join(append([]error{err}, errs...)...)
+// Commander is a cluster whose nodes take commands.
+type Commander interface {
+	Control(ctx context.Context, n cluster.NodeID, c control.Command) (control.Reply, error)
 }
 
-// HealInOrder is [Heal], one node after the other: for a cluster in which nothing takes time, and where the order shows.
-func HealInOrder(ctx context.Context, c Target) error {
-	_, err := c.Links(ctx, nil)
-	errs := []error{err}
-	for _, n := range everyNode(c) {
-		_, err := c.Pause(ctx, n, false)
-		_, err2 := c.Start(ctx, n)
-		errs = append(errs, err, err2)
-	}
-	return errors.Join(errs...)
-}
-
-// atOnce does n things at the same time.
-func atOnce(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { do(i) })
-	}
-	wg.Wait()
-}
-
-func everyNode(c Target) []cluster.NodeID {
-	nodes := []cluster.NodeID{control.Controller}
-	for _, id := range c.Brokers() {
-		nodes = append(nodes, cluster.NodeID(id))
-	}
-	return nodes
-}
-
-// Player plays the steps of a plan one by one and records the faults: for whoever has a clock of their own. [Run] plays a plan by
-// the clock on the wall. It is not safe for concurrent use.
+// Player plays the steps of a plan one by one and records the faults. It is not safe for concurrent use.
 type Player struct {
 	// InOrder does to one node after the other what a step does to several; else all of it is done at once.
 	InOrder bool
+	// Watch says who has a role and in which state a partition is; nil: steps that need that are refused.
+	Watch *Watch
+	// Told, if not nil, is called with each step before it is done, with its nodes resolved.
+	Told func(Step)
 
 	cluster Target
 	sink    history.Sink
 	last    int64
-	open    map[string]*history.FaultEvent // by what ends them: a node's pause, a node's end, the links
+	open    map[string]*history.FaultEvent // by what ends them: a node's pause, a node's disk, what a verb does to links
+	links   map[string][]cluster.Link      // in force, by verb
+	inForce []cluster.Link                 // what was asked of the cluster last, in that order
+	names   map[string][]cluster.NodeID    // given with "as"
+	down    map[cluster.NodeID]bool        // stopped by a step, and not started
+	asked   string                         // the step that is being done in the plan's words, "" if they are its own
+	sighted string                         // what was seen of the state that it waited for, "" if for none
+	played  Plan
 }
 
 // NewPlayer plays to a cluster.
 func NewPlayer(c Target, sink history.Sink) *Player {
-	return &Player{cluster: c, sink: sink, open: map[string]*history.FaultEvent{}}
+	return &Player{cluster: c, sink: sink, open: map[string]*history.FaultEvent{}, links: map[string][]cluster.Link{}, names: map[string][]cluster.NodeID{},
+		down: map[cluster.NodeID]bool{}}
 }
 
-// Play does one step and records the fault that it begins or ends. After an error, and at the end, Close is to be called.
+// Played is what was done so far, with every role, name and shape resolved: a plan that can be played again. What a step was asked
+// for is in its note.
+func (n *Player) Played() Plan { return slices.Clone(n.played) }
+
+func (n *Player) brokers() []cluster.NodeID {
+	var ids []cluster.NodeID
+	for _, id := range n.cluster.Brokers() {
+		ids = append(ids, cluster.NodeID(id))
+	}
+	return ids
+}
+
+// Play does one step now and records the fault that it begins or ends. A step whose role is vacant, or whose state does not hold, is a
+// fault that nothing proves. After an error, and at the end, Close is to be called.
 func (n *Player) Play(ctx context.Context, s Step) error {
+	seen := ""
+	if s.When != nil {
+		holds := false
+		if seen, holds = n.Watch.holds(*s.When); !holds {
+			return n.missed(s, "the state does not hold now")
+		}
+	}
+	resolved, ok := n.resolve(s)
+	if !ok {
+		return n.missed(s, vacant)
+	}
+	return n.step(ctx, s, resolved, seen)
+}
+
+// vacant is why a step was not done.
+const vacant = "nobody has the role, or the name"
+
+// step tells of a step, resolved from what was asked, and does it.
+func (n *Player) step(ctx context.Context, asked, s Step, sighted string) error {
+	n.asked, n.sighted = "", sighted
+	if asked.isOpen() {
+		n.asked = asked.Asked()
+	}
+	if k := len(n.played); k > 0 {
+		s.At = max(s.At, n.played[k-1].At) // what waited is done between steps whose times have passed
+	}
+	n.played = append(n.played, s)
+	if n.Told != nil {
+		n.Told(s)
+	}
 	if err := n.do(ctx, s); err != nil {
 		return fmt.Errorf("%s: %w", s, err)
 	}
 	return nil
 }
 
+// missed records a step that could not be done because what it names did not come to be.
+func (n *Player) missed(s Step, why string) error {
+	if !s.IsFault() {
+		return nil // the fault that it would have ended was not done, and says so
+	}
+	if s.Optional {
+		return nil
+	}
+	n.asked, n.sighted = "", ""
+	f, err := n.begin(s)
+	if err != nil {
+		return err
+	}
+	f.Evidence = []history.Measurement{{Name: "not done", Value: why}}
+	return n.end(f)
+}
+
 func (n *Player) do(ctx context.Context, s Step) error {
-	switch s.Verb {
-	case "cut":
-		return n.cut(ctx, s)
-	case "heal":
-		return n.heal(ctx)
+	v, _ := verbOf(s.Verb)
+	switch {
+	case v.takes == takesLinks:
+		return n.impair(ctx, s)
+	case v.takes == takesVerbs:
+		return n.heal(ctx, s.Heals)
 	}
 	// Several nodes at once: each is a fault of its own, since each is shown by itself.
 	errs := make([]error, len(s.Nodes))
 	faults := make([]*history.FaultEvent, len(s.Nodes))
 	for i, id := range s.Nodes {
-		if s.Verb != "start" && s.Verb != "resume" {
+		if ends(s.Verb) || lasting(s.Verb, id) == diskOf(id) {
+			if err := n.diskOver(ctx, id); err != nil {
+				return err
+			}
+		}
+		if v.fault {
 			one := s
 			one.Nodes = []cluster.NodeID{id}
 			if faults[i], errs[i] = n.begin(one, id); errs[i] != nil {
@@ -137,7 +160,13 @@ func (n *Player) do(ctx context.Context, s Step) error {
 			}
 		}
 	}
-	if one := func(i int) { errs[i] = n.one(ctx, s, s.Nodes[i], faults[i]) }; n.InOrder {
+	one := func(i int) {
+		e, err := n.one(ctx, s, s.Nodes[i])
+		if errs[i] = err; faults[i] != nil {
+			faults[i].Evidence, faults[i].Proven = append(faults[i].Evidence, e.Measured...), e.Proven && err == nil
+		}
+	}
+	if n.InOrder {
 		for i := range s.Nodes {
 			one(i)
 		}
@@ -145,52 +174,76 @@ func (n *Player) do(ctx context.Context, s Step) error {
 		atOnce(len(s.Nodes), one)
 	}
 	for i, id := range s.Nodes {
-		switch s.Verb {
-		case "pause":
-			errs = append(errs, n.over(pauseOf(id), nil)) // paused already: the new one goes on
-			n.open[pauseOf(id)] = faults[i]
-		case "resume":
+		switch {
+		case s.Verb == "start" || s.Verb == "restart":
+			delete(n.down, id)
+		case ends(s.Verb):
+			n.down[id] = true
+		}
+		switch name := lasting(s.Verb, id); {
+		case s.Verb == "resume":
 			errs = append(errs, n.over(pauseOf(id), nil))
-		case "kill", "powerfail":
+		case name != "":
+			errs = append(errs, n.over(name, nil)) // done already: the new one goes on
+			n.open[name] = faults[i]
+		case v.fault:
 			errs = append(errs, n.end(faults[i]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func pauseOf(id cluster.NodeID) string { return "pause " + id.String() }
-
-func (n *Player) one(ctx context.Context, s Step, id cluster.NodeID, f *history.FaultEvent) error {
-	var e cluster.Evidence
-	var err error
-	switch s.Verb {
-	case "kill":
-		e, err = n.cluster.Stop(ctx, id, cluster.Kill, nil)
-	case "powerfail":
-		e, err = n.cluster.Stop(ctx, id, cluster.Power, map[string]schedule.Cut{node.EveryLog: s.Cut})
-	case "pause":
-		e, err = n.cluster.Pause(ctx, id, true)
-	case "resume":
-		_, err = n.cluster.Pause(ctx, id, false)
-	case "start":
-		_, err = n.cluster.Start(ctx, id)
-	}
-	if f != nil {
-		f.Evidence, f.Proven = e.Measured, e.Proven
-	}
-	return err
+// ends says whether the process of a node ends with the verb.
+func ends(verb string) bool {
+	return verb == "kill" || verb == "stop" || verb == "restart" || verb == "powerfail"
 }
 
-// cut replaces the links that are cut, all at once: what is cut before and after is not open between.
-func (n *Player) cut(ctx context.Context, s Step) error {
-	f, err := n.begin(s, endpoints(s.Links)...)
-	if err != nil {
-		return err
+// lasting is the name under which the fault of a verb at a node goes on, "" if it is over when it is done.
+func lasting(verb string, id cluster.NodeID) string {
+	switch verb {
+	case "pause":
+		return pauseOf(id)
+	case "eio", "full", "slowsync":
+		return diskOf(id)
 	}
-	e, err := n.cluster.Links(ctx, s.Links)
-	err = errors.Join(err, n.over("links", &e))
-	n.open["links"] = f
-	return err
+	return ""
+}
+
+func pauseOf(id cluster.NodeID) string { return "pause " + id.String() }
+func diskOf(id cluster.NodeID) string  { return "disk " + id.String() }
+
+// one does a step to one of its nodes.
+func (n *Player) one(ctx context.Context, s Step, id cluster.NodeID) (cluster.Evidence, error) {
+	switch s.Verb {
+	case "kill":
+		return n.cluster.Stop(ctx, id, cluster.Kill, nil)
+	case "stop":
+		return n.cluster.Stop(ctx, id, cluster.Clean, nil)
+	case "restart":
+		e, err := n.cluster.Stop(ctx, id, cluster.Clean, nil)
+		if err == nil {
+			_, err = n.cluster.Start(ctx, id)
+		}
+		return e, err
+	case "powerfail":
+		return n.cluster.Stop(ctx, id, cluster.Power, map[string]schedule.Cut{node.EveryLog: s.Cut})
+	case "pause":
+		return n.cluster.Pause(ctx, id, true)
+	case "resume":
+		return n.cluster.Pause(ctx, id, false)
+	case "start":
+		_, err := n.cluster.Start(ctx, id)
+		return cluster.Evidence{}, err
+	case "mend":
+		return cluster.Evidence{}, n.mend(ctx, id)
+	case "eio", "full", "slowsync":
+		return n.breakDisk(ctx, s, id)
+	case "flip", "chop", "forget":
+		return n.damage(ctx, s, id)
+	case "transfer", "fence":
+		return n.move(ctx, s, id)
+	}
+	return cluster.Evidence{}, unknownVerb(s.Verb)
 }
 
 // over ends the fault that goes on under that name, if there is one. What was measured at its end counts, unless nothing was.
@@ -201,45 +254,25 @@ func (n *Player) over(name string, e *cluster.Evidence) error {
 	}
 	delete(n.open, name)
 	if e != nil {
-		f.Evidence, f.Proven = e.Measured, e.Proven
+		f.Evidence, f.Proven = append(f.Evidence, e.Measured...), e.Proven
 	}
 	return n.end(f)
 }
 
-// endpoints are the nodes that lie on one side of every cut link, or else all that a link touches.
-func endpoints(links []cluster.Link) []cluster.NodeID {
-	var nodes []cluster.NodeID
-	for _, l := range links {
-		for _, n := range []cluster.NodeID{l.From, l.To} {
-			if n != cluster.ClientsID && !slices.Contains(nodes, n) {
-				nodes = append(nodes, n)
-			}
-		}
-	}
-	slices.Sort(nodes)
-	for _, n := range nodes {
-		if !slices.ContainsFunc(links, func(l cluster.Link) bool { return l.From != n && l.To != n }) {
-			return []cluster.NodeID{n}
-		}
-	}
-	return nodes
-}
-
-func (n *Player) heal(ctx context.Context) error {
-	e, err := n.cluster.Links(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return n.over("links", &e)
-}
-
 func (n *Player) begin(s Step, nodes ...cluster.NodeID) (*history.FaultEvent, error) {
+	asked := n.asked
+	if asked == "" {
+		asked = s.Asked()
+	}
 	n.last++
-	f := &history.FaultEvent{ID: n.last, Phase: history.Begin, Verb: s.Verb, Asked: s.Asked()}
+	f := &history.FaultEvent{ID: n.last, Phase: history.Begin, Verb: s.Verb, Asked: asked}
 	for _, node := range nodes {
 		f.Nodes = append(f.Nodes, int32(node))
 	}
 	begun := *f
+	if n.sighted != "" {
+		f.Evidence = []history.Measurement{{Name: "state seen", Value: n.sighted}}
+	}
 	return f, n.sink.Append(&history.Event{Kind: history.KindFault, Fault: &begun})
 }
 
@@ -251,14 +284,16 @@ func (n *Player) end(f *history.FaultEvent) error {
 
 // Close ends the faults that a plan left open, in the order in which they began, so that the history says so.
 func (n *Player) Close(ctx context.Context) error {
-	err := n.heal(ctx)
+	err := n.heal(ctx, nil)
 	open := slices.SortedFunc(maps.Values(n.open), func(a, b *history.FaultEvent) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range open {
-		if f.Verb == "pause" {
-			_, resumed := n.cluster.Pause(ctx, cluster.NodeID(f.Nodes[0]), false)
-			err = errors.Join(err, resumed)
+		id := cluster.NodeID(f.Nodes[0])
+		if f.Verb != "pause" {
+			err = errors.Join(err, n.mend(ctx, id))
+			continue
 		}
-		err = errors.Join(err, n.end(f))
+		_, resumed := n.cluster.Pause(ctx, id, false)
+		err = errors.Join(err, resumed, n.over(pauseOf(id), nil))
 	}
 	clear(n.open)
 	return err

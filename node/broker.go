@@ -80,7 +80,11 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 	if c.Advertise == "" {
 		c.Advertise = listener.Addr().String()
 	}
-	b := &brokerProcess{config: c, disk: disk, journal: notes, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
+	b := &brokerProcess{config: c, disk: disk, calls: disk, journal: notes, learned: -1, book: map[replica.ID]kafka.BrokerAddress{}}
+	if c.Control != "" {
+		b.faults = &diskFaults{}
+		b.calls = &faultyDisk{disk, b.faults}
+	}
 	b.epoch.Store(replica.NoBrokerEpoch)
 	recovered, err := b.recover()
 	if err != nil {
@@ -93,6 +97,8 @@ func RunBroker(ctx context.Context, c BrokerConfig) (err error) {
 type brokerProcess struct {
 	config BrokerConfig
 	disk   *storage.Files
+	faults *diskFaults  // of the disk, that commands ask for; nil: it takes none
+	calls  replica.Disk // the disk, with its faults
 	broker *inbox.Broker
 	shell  *shell
 	// journal is nil if there is none.
@@ -193,7 +199,7 @@ func (b *brokerProcess) recover() ([]control.Event, error) {
 // open makes the cores, and writes down of what.
 func (b *brokerProcess) open(c inbox.Config, power *journal.Power) (err error) {
 	if b.journal == nil {
-		b.broker, err = inbox.Start(c, b.disk)
+		b.broker, err = inbox.Start(c, b.calls)
 		return err
 	}
 	start := &journal.Start{Node: b.config.ID, Hold: b.config.Hold, Broker: &c, Power: power}
@@ -211,7 +217,7 @@ func (b *brokerProcess) open(c inbox.Config, power *journal.Power) (err error) {
 	if err := b.journal.Start(start); err != nil {
 		return err
 	}
-	disk := &markedDisk{Disk: b.journal.Disk(b.disk)}
+	disk := &markedDisk{Disk: b.journal.Disk(b.calls)}
 	if b.broker, err = inbox.Start(c, disk); err != nil {
 		disk.opened.Error = err.Error()
 		return errors.Join(err, b.journal.Opened(disk.opened, nil))
@@ -260,6 +266,7 @@ func (b *brokerProcess) run(ctx context.Context, listener net.Listener, recovere
 	b.shell.host = control.NewBroker(c.ID, b.shell.inbox, b.broker, read)
 	b.shell.connect = b.connect
 	b.shell.settled = b.settled
+	b.shell.faults = b.faults
 	b.Learn(-1, nil)
 
 	server := kafka.NewBroker(replica.ID(c.ID), b, kafka.Config{Log: c.Log})
@@ -436,7 +443,7 @@ func (b *brokerProcess) flushes(ctx context.Context) {
 		err := b.shell.beside(ctx, journal.Flushing, journal.Flushed, func() {}, func() error {
 			var errs []error
 			for _, p := range b.broker.Partitions() {
-				errs = append(errs, b.disk.Flush(p))
+				errs = append(errs, b.calls.Flush(p))
 			}
 			return errors.Join(errs...)
 		})
@@ -451,7 +458,7 @@ func (b *brokerProcess) checkpoints(ctx context.Context) {
 	every(ctx, b.config.Settings.CheckpointInterval, func() {
 		var hw map[replica.Partition]int64
 		err := b.shell.beside(ctx, journal.Checkpointing, journal.Checkpointed, func() { hw = b.broker.HighWatermarks() },
-			func() error { return b.disk.Checkpoint(hw) })
+			func() error { return b.calls.Checkpoint(hw) })
 		if err != nil && ctx.Err() == nil {
 			b.config.Log.Error("checkpoint", "error", err)
 		}

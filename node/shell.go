@@ -37,6 +37,8 @@ type shell struct {
 	connect func(to replica.ID) *kafka.Conn
 	// settled is called after the cores have handled what came, before anything of it leaves the process.
 	settled func(out []replica.Message) error
+	// faults are those of the disk that commands set; nil: there is no disk.
+	faults *diskFaults
 
 	in       chan envelope
 	commands chan order
@@ -345,6 +347,14 @@ func (s *shell) command(o order) error {
 		}
 		s.send(m)
 		o.reply <- control.Reply{}
+		return nil
+	case control.Disk:
+		if s.faults == nil {
+			o.reply <- control.Reply{Error: "disk: only brokers have one"}
+			return nil
+		}
+		counts := s.faults.set(c.Disk)
+		o.reply <- control.Reply{Disk: &counts}
 		return nil
 	}
 	if moves := c.Do != control.Look && c.Do != control.Fence && c.Do != control.Transfer; moves && !s.hold {

@@ -31,7 +31,7 @@ type Cluster struct {
 	nodes map[cluster.NodeID]*member
 
 	mu     sync.Mutex
-	cut    []cluster.Link
+	faults []cluster.Link // of the network, in force
 	closed bool
 	close  sync.Once
 
@@ -355,39 +355,6 @@ func (k *Cluster) Pause(ctx context.Context, n cluster.NodeID, on bool) (cluster
 		return cluster.Evidence{}, err
 	}
 	return m.child.pause(ctx, on)
-}
-
-// Links cuts the links named and opens all others. The evidence counts the bytes that the links cut until now have held.
-func (k *Cluster) Links(_ context.Context, cut []cluster.Link) (cluster.Evidence, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ports != nil && len(cut) > 0 {
-		return cluster.Evidence{}, fmt.Errorf("cutting links: the cluster was started without any: %w", cluster.ErrUnsupported)
-	}
-	for _, l := range cut {
-		if k.gates[l] == nil || l.From == l.To {
-			return cluster.Evidence{}, fmt.Errorf("no link from %s to %s", l.From, l.To)
-		}
-	}
-	var e cluster.Evidence
-	e.Proven = len(k.cut) == 0
-	for _, l := range k.cut {
-		held := k.gates[l].set(slices.Contains(cut, l))
-		e.Proven = e.Proven || held > 0
-		e.Measured = append(e.Measured, history.Measurement{Name: fmt.Sprintf("bytes held from %s to %s", linkEnd(l.From), linkEnd(l.To)), Value: fmt.Sprint(held)})
-	}
-	for _, l := range cut {
-		k.gates[l].set(true)
-	}
-	k.cut = slices.Clone(cut)
-	return e, nil
-}
-
-func linkEnd(n cluster.NodeID) string {
-	if n == cluster.ClientsID {
-		return "clients"
-	}
-	return n.String()
 }
 
 // Control gives a node a command.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"tidemark/checker/history"
 	"tidemark/cluster"
 )
 
@@ -203,4 +204,15 @@ func TestWithoutLinksThereAreNoPartitions(t *testing.T) {
 	require.ErrorIs(t, err, cluster.ErrUnsupported)
 	_, err = k.Links(t.Context(), nil)
 	require.NoError(t, err, "there is nothing to heal")
+}
+
+// set cuts or opens the way and leaves nothing else of it, and returns how many bytes it held while it was cut until now.
+func (g *gate) set(cut bool) int64 {
+	_, value := g.measured(cluster.Drop)
+	var faults []cluster.Impair
+	if cut {
+		faults = []cluster.Impair{{}}
+	}
+	g.impair(faults)
+	return cluster.Counted(history.Measurement{Value: value})
 }

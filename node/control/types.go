@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // NodeID is a broker's id, 1 and up, or [Controller].
@@ -84,6 +85,7 @@ const (
 	Flush      Verb = "flush"      // logs durable up to their ends
 	Checkpoint Verb = "checkpoint" // high watermarks durable
 	FailAppend Verb = "fail-append"
+	Disk       Verb = "disk" // Disk is what is wrong with the disk from now on; the reply says what was measured of what was before
 
 	Fence    Verb = "fence"    // the session of Node is over
 	Transfer Verb = "transfer" // leadership to Node
@@ -106,6 +108,23 @@ type Command struct {
 	Max     int32    `json:"max,omitempty"` // records of one fetch, 0: no limit
 	Alone   bool     `json:"alone,omitempty"`
 	From    []NodeID `json:"from,omitempty"`
+	// Disk is what Disk sets; nil: it only asks.
+	Disk *DiskFault `json:"disk,omitempty"`
+}
+
+// DiskFault is what is wrong with a broker's disk. The zero value is a disk that works.
+type DiskFault struct {
+	FailAppends int           `json:"failAppends,omitempty"` // so many of the next appends to each log fail (EIO)
+	Full        bool          `json:"full,omitempty"`        // appends and checkpoints fail (ENOSPC)
+	SlowSync    time.Duration `json:"slowSync,omitempty"`    // nanoseconds that each fsync takes longer
+}
+
+// DiskCounts is what a broker's disk did because of a fault, since that was set.
+type DiskCounts struct {
+	Failed    int64         `json:"failed,omitempty"`  // appends that failed
+	Refused   int64         `json:"refused,omitempty"` // writes without room
+	Slowed    int64         `json:"slowed,omitempty"`  // fsyncs
+	SlowedFor time.Duration `json:"slowedFor,omitempty"`
 }
 
 // Reply is what a command did.
@@ -113,8 +132,10 @@ type Reply struct {
 	Sent   []Message `json:"sent,omitempty"`   // in order
 	Events []Event   `json:"events,omitempty"` // in order
 	View   View      `json:"view"`
-	Fate   Fate      `json:"fate,omitempty"`  // Await
-	Error  string    `json:"error,omitempty"` // the command could not be carried out; nothing happened
+	Fate   Fate      `json:"fate,omitempty"` // Await
+	// Disk is what Disk measured.
+	Disk  *DiskCounts `json:"disk,omitempty"`
+	Error string      `json:"error,omitempty"` // the command could not be carried out; nothing happened
 }
 
 // View is how a node looks.

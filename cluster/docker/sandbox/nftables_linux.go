@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -52,7 +53,7 @@ func (n *netfilter) replace(rules []Rule) ([]Counter, error) {
 				c.AddRule(&nftables.Rule{
 					Table:    table,
 					Chain:    at,
-					Exprs:    append(e, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}),
+					Exprs:    slices.Concat(e, chosen(r), []expr.Any{&expr.Counter{}}, verdict(r)),
 					UserData: binary.BigEndian.AppendUint32(nil, uint32(i)),
 				})
 			}
@@ -143,13 +144,45 @@ func matches(r Rule) [][]expr.Any {
 	return all
 }
 
+// burst is how many bytes a rate lets through at once: some whole packets of the largest size that a virtual network makes.
+const burst = 128 << 10
+
+// chosen returns the conditions that choose some of the packets that match: at random, or above a rate. A random number is in the
+// machine's byte order, and comparing goes by bytes.
+func chosen(r Rule) []expr.Any {
+	switch {
+	case r.Percent > 0:
+		return []expr.Any{
+			&expr.Numgen{Register: 1, Modulus: 100, Type: unix.NFT_NG_RANDOM},
+			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
+			&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binary.BigEndian.AppendUint32(nil, uint32(r.Percent))},
+		}
+	case r.Rate > 0:
+		return []expr.Any{&expr.Limit{Type: expr.LimitTypePktBytes, Rate: r.Rate, Over: true, Unit: expr.LimitTimeSecond, Burst: burst}}
+	case r.Reset:
+		return []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+		}
+	}
+	return nil
+}
+
+// verdict is what becomes of a packet.
+func verdict(r Rule) []expr.Any {
+	if r.Reset {
+		return []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
+	}
+	return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}
+}
+
 // explain adds what to do about the two ways in which a kernel refuses.
 func explain(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: %w; the container needs the capability NET_ADMIN", what, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EPROTONOSUPPORT):
-		return fmt.Errorf("%s: %w; the kernel needs nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4)", what, err)
+		return fmt.Errorf("%s: %w; the kernel needs nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4; for loss, rate and reset CONFIG_NFT_NUMGEN, CONFIG_NFT_LIMIT, CONFIG_NFT_REJECT)", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

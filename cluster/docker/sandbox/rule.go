@@ -52,8 +52,9 @@ func (d *Direction) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Rule drops packets between the node and one peer in one direction. To stop the bytes from node A to node B, B's
-// sandbox gets the rule {Peer: A, Direction: In}: dropped on arrival, they look to A's kernel as lost on the way.
+// A Rule drops packets between the node and one peer in one direction: all of them, or those that Percent, Rate or Reset, at most one
+// of which is set, say. To stop the bytes from node A to node B, B's sandbox gets the rule {Peer: A, Direction: In}: dropped on
+// arrival, they look to A's kernel as lost on the way.
 type Rule struct {
 	// Peer is the other end's address: another node's, or the network's gateway for everything that runs on the host.
 	Peer netip.Addr `json:"peer"`
@@ -62,6 +63,13 @@ type Rule struct {
 	// Ports narrows the rule to TCP connections that have one of these ports on either end, which tells the clients of
 	// one host apart, or clients from the control connection. Empty means all traffic with the peer, TCP or not.
 	Ports []uint16 `json:"ports,omitempty"`
+	// Percent is how many of a hundred packets are dropped, at random: 1 to 99.
+	Percent int `json:"percent,omitempty"`
+	// Rate is how many bytes a second, headers included, are let through; what is more is dropped, and TCP sends it again, slower.
+	Rate uint64 `json:"rate,omitempty"`
+	// Reset has each packet answered with TCP's reset instead of dropped in silence: its sender's connection breaks. The rule is
+	// about TCP only.
+	Reset bool `json:"reset,omitempty"`
 }
 
 // String returns the rule in words: in from 172.18.0.3, out to 172.18.0.1 ports 9092.
@@ -78,6 +86,14 @@ func (r Rule) String() string {
 		}
 		fmt.Fprintf(&b, " %d", p)
 	}
+	switch {
+	case r.Percent != 0:
+		fmt.Fprintf(&b, " loss %d%%", r.Percent)
+	case r.Rate != 0:
+		fmt.Fprintf(&b, " above %d bytes/s", r.Rate)
+	case r.Reset:
+		b.WriteString(" reset")
+	}
 	return b.String()
 }
 
@@ -88,6 +104,18 @@ func (r Rule) validate() error {
 	if r.Direction != In && r.Direction != Out {
 		return fmt.Errorf("rule %v: direction is neither in nor out", r)
 	}
+	ways := 0
+	for _, is := range []bool{r.Percent != 0, r.Rate != 0, r.Reset} {
+		if is {
+			ways++
+		}
+	}
+	if r.Percent < 0 || r.Percent > 99 {
+		return fmt.Errorf("rule %v: want 1 to 99 percent; without percent all is dropped", r)
+	}
+	if ways > 1 {
+		return fmt.Errorf("rule %v: has more than one of percent, rate and reset", r)
+	}
 	for _, p := range r.Ports {
 		if p == 0 {
 			return fmt.Errorf("rule %v: port 0 is no port", r)
@@ -96,7 +124,7 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// A Counter says what a rule has dropped since it was put in force.
+// A Counter says what a rule has dropped or reset since it was put in force.
 type Counter struct {
 	Rule
 	// Packets is the number of dropped packets, retransmissions and acknowledgements included.
