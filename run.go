@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,12 +70,13 @@ type Progress struct {
 
 // RunResult is what a run came to.
 type RunResult struct {
-	ID       string
-	Folder   string
-	Seed     uint64
-	Plan     nemesis.Plan
-	Checked  *checker.Result
-	Workload workload.Totals
+	ID     string
+	Folder string
+	Seed   uint64
+	// Plan is what was planned, Played what was done: with nodes and links in place of roles, names and shapes.
+	Plan, Played nemesis.Plan
+	Checked      *checker.Result
+	Workload     workload.Totals
 	// Latency is that of produces in the second in which its 99th percentile was worst.
 	Latency workload.Latency
 	Lasted  time.Duration // of the workload
@@ -155,13 +157,8 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 	if k.Settings.MinISR > smallest {
 		return c, k, fmt.Errorf("min.insync.replicas=%d: a partition has only %d replicas; nothing could be acknowledged", k.Settings.MinISR, smallest)
 	}
-	if c.Plan == nil && len(c.Faults) > 0 {
-		if c.Plan = nemesis.Random(c.Seed, c.Faults, k.Brokers, c.Time); len(c.Plan) == 0 {
-			return c, k, fmt.Errorf("time %s is too short for faults: give 10s or more, or faults none", c.Time)
-		}
-	}
-	if i := slices.IndexFunc(c.Plan, func(s nemesis.Step) bool { return s.At > c.Time }); i >= 0 {
-		return c, k, fmt.Errorf("plan: %s is after the run's time %s; give more time", c.Plan[i], c.Time)
+	if err := c.planFaults(k); err != nil {
+		return c, k, err
 	}
 	switch {
 	case c.On != OnSim && c.Network != (virtual.Network{}):
@@ -174,9 +171,6 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 		if err := networkOr(c.Network).Check(); err != nil {
 			return c, k, err
 		}
-	}
-	if c.Direct && slices.ContainsFunc(c.Plan, func(s nemesis.Step) bool { return s.Verb == "cut" }) {
-		return c, k, fmt.Errorf("direct: without links there are no partitions; leave out one of the two")
 	}
 	k.Binary, k.Direct, k.NoJournal = c.Binary, c.Direct, c.NoJournal
 	return c, k, nil
@@ -192,11 +186,7 @@ func (c *RunConfig) enough() checker.Enough {
 		e.Reads = 20
 	}
 	if e.Faults == 0 {
-		for _, s := range c.Plan {
-			if s.Verb == "kill" || s.Verb == "powerfail" || s.Verb == "pause" || s.Verb == "cut" {
-				e.Faults++
-			}
-		}
+		e.Faults = plannedFaults(c.Plan)
 	}
 	return e
 }
@@ -215,13 +205,14 @@ func Run(ctx context.Context, c RunConfig) (*RunResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{config: c, folder: folder, stats: &workload.Stats{}}
+	r := &run{config: c, folder: folder, stats: &workload.Stats{}, nodes: nemesis.NewWatch()}
 	result := &RunResult{ID: folder.ID, Folder: folder.Path, Seed: c.Seed, Plan: c.Plan}
 	k.Run, k.Dir = folder.ID, folder.File(results.Nodes)
 	if err := r.describe(k); err != nil {
 		return result, err
 	}
 	err = r.record(ctx, k)
+	result.Played = r.played
 	result.Workload, result.Latency, result.Lasted, result.Trace = r.stats.Totals(), r.latency(), r.lasted, r.trace
 	if err != nil {
 		return result, err
@@ -248,6 +239,8 @@ type run struct {
 	folder  results.Folder
 	stats   *workload.Stats
 	cluster theatre
+	nodes   *nemesis.Watch
+	played  nemesis.Plan
 	lasted  time.Duration
 	trace   uint64
 
@@ -265,7 +258,7 @@ func (r *run) describe(k cluster.Config) error {
 	}
 	meta := map[string]any{"id": r.folder.ID, "backend": c.On, "protocol": c.Protocol, "rules": k.Rules.Settings(), "brokers": c.Brokers,
 		"topics": topics, "settings": k.Settings.Words(), "time": c.Time.String(), "clients": c.Clients, "rate": c.Rate, "acks": c.Acks, "seed": c.Seed,
-		"enough": c.enough()}
+		"plan": strings.Split(strings.TrimSpace(c.Plan.String()), "\n"), "enough": c.enough()}
 	if c.On == OnSim {
 		meta["network"] = networkOr(c.Network)
 	}
@@ -299,7 +292,7 @@ func (r *run) record(ctx context.Context, k cluster.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
 	r.tell("starting the cluster")
-	if r.cluster, err = open(ctx, r.config, k, sink); err != nil {
+	if r.cluster, err = open(ctx, r.config, k, sink, r.nodes); err != nil {
 		return err
 	}
 	defer func() {

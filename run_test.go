@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,7 +161,7 @@ func TestOneSeedDrawsOnePlan(t *testing.T) {
 	config := tidemark.RunConfig{Time: 8 * time.Second, Clients: 3, Rate: 200, Seed: 11, Faults: []nemesis.Fault{nemesis.Kill, nemesis.Pause, nemesis.Partition}}
 	r := play(t, config)
 	assert.Equal(t, checker.Consistent, r.Checked.Verdict, "%v: %v", r.Checked.Reasons, r.Checked.Details)
-	assert.Equal(t, nemesis.Random(11, config.Faults, []control.NodeID{1, 2, 3}, config.Time), r.Plan)
+	assert.Equal(t, nemesis.Random(11, config.Faults, []control.NodeID{1, 2, 3}, config.Time, "orders-0"), r.Plan)
 	assert.NotEmpty(t, r.Plan)
 }
 
@@ -312,4 +313,86 @@ func TestAFolderForRunsThatIsNoneIsAnError(t *testing.T) {
 	_, err = tidemark.Reproduce(t.Context(), tidemark.ReproduceConfig{Root: file, On: tidemark.OnSim})
 	require.ErrorIs(t, err, results.ErrRoot)
 	require.ErrorIs(t, tidemark.Up(t.Context(), tidemark.RunConfig{Root: file}, nil), results.ErrRoot)
+}
+
+func TestAPlanByRolesStatesAndShapesIsPlayedAndCanBePlayedAgain(t *testing.T) {
+	t.Parallel()
+	c := tidemark.RunConfig{Time: 9 * time.Second, Clients: 5, Rate: 300, Seed: 8, Plan: faults(t, `
+at 0.300s when hw-only-on-leader of orders-0 within 5s kill leader of orders-0 as old
+at 1.800s start old
+at 2.500s delay 40ms isolate follower of orders-0
+at 3.200s reset isolate leader of orders-0
+at 3.700s heal
+at 4.200s full follower of orders-0 as broken
+at 4.900s mend broken
+at 5.800s transfer follower of orders-0
+at 6.300s restart 2
+at 7.000s kill 3
+at 7.100s chop 200B 3
+at 7.300s start 3
+`)}
+	r := play(t, c)
+	assert.Contains(t, []checker.Verdict{checker.Consistent, checker.Allowed}, r.Checked.Verdict, "%v: %v", r.Checked.Reasons, r.Checked.Details)
+	for _, f := range r.Checked.Evidence.Faults {
+		assert.Equal(t, f.Count, f.Proven, f.Verb)
+	}
+	assert.Len(t, r.Checked.Evidence.Faults, 7)
+	assert.Positive(t, r.Checked.Evidence.PowerLosses, "what was chopped off is reported as lost")
+
+	// The history has what was asked for beside the node that it came to, and what was seen.
+	all := events(t, r.Folder)
+	at := slices.IndexFunc(all, func(e history.Event) bool { return e.Kind == history.KindFault && e.Fault.Phase == history.Over })
+	first := all[at].Fault
+	assert.Equal(t, "when hw-only-on-leader of orders-0 within 5s kill leader of orders-0 as old", first.Asked)
+	assert.Equal(t, []int32{1}, first.Nodes, "1 led first")
+	assert.Equal(t, "state seen", first.Evidence[0].Name)
+	assert.Contains(t, first.Evidence[0].Value, "leader 1 has high watermark")
+
+	// What was played is a plan of its own.
+	text, err := os.ReadFile(filepath.Join(r.Folder, results.Schedule))
+	require.NoError(t, err)
+	again := faults(t, string(text))
+	assert.Equal(t, r.Played, again)
+	assert.False(t, again.Watches())
+	assert.Equal(t, "kill 1", again[0].Asked())
+	assert.Equal(t, first.Asked, again[0].Note)
+}
+
+func TestAFaultThatDoesNotBiteMakesARunInconclusive(t *testing.T) {
+	t.Parallel()
+	r := play(t, tidemark.RunConfig{Time: 4 * time.Second, Clients: 3, Rate: 200, Seed: 9, Brokers: 4, Topics: []string{"orders=1,2,3"}, Plan: faults(t, `
+at 0.500s when isr-one of orders-0 within 300ms kill leader of orders-0
+at 1.000s transfer leader of orders-0
+at 1.100s ? kill last isr member of orders-0
+at 1.200s eio 1
+at 1.201s mend 1
+`)})
+	assert.Equal(t, checker.Inconclusive, r.Checked.Verdict, "%v", r.Checked.Findings)
+	assert.Contains(t, r.Checked.Reasons, checker.BecauseFaultUnproven)
+	unproven := strings.Join(r.Checked.Details, "\n")
+	assert.Contains(t, unproven, `"when isr-one of orders-0 within 300ms kill leader of orders-0"`, "its state never came")
+	assert.Contains(t, unproven, `"transfer leader of orders-0"`, "it leads already")
+	assert.NotContains(t, unproven, "last isr member", "that may be impossible")
+}
+
+func TestWhatARunCannotDoIsRefusedBeforeItBegins(t *testing.T) {
+	for _, tc := range []struct {
+		plan, want string
+		change     func(*tidemark.RunConfig)
+	}{
+		{"at 1s kill leader of payments-0", "there is no partition payments-0; there are [orders-0]", nil},
+		{"at 4s when isr-one of orders-0 within 5s kill 1", "is after the run's time 5s", nil},
+		{"at 1s loss 20% 1->2", "direct: without links", func(c *tidemark.RunConfig) { c.Direct = true }},
+		{"at 1s chop 20B 2", "a simulated disk does not break", func(c *tidemark.RunConfig) { c.On = tidemark.OnSim }},
+		{"at 1s delay 20ms 1->2", "packet rules cannot delay", func(c *tidemark.RunConfig) { c.On = tidemark.OnDocker }},
+	} {
+		c := tidemark.RunConfig{Time: 5 * time.Second, Plan: faults(t, tc.plan), Root: t.TempDir()}
+		if tc.change != nil {
+			tc.change(&c)
+		}
+		_, err := tidemark.Run(t.Context(), c)
+		var config *tidemark.ConfigError
+		require.ErrorAs(t, err, &config, tc.plan)
+		require.ErrorContains(t, err, tc.want)
+	}
 }

@@ -31,8 +31,8 @@ type theatre interface {
 	dump(ctx context.Context, w workload.Config, n int32, topic string, index int32) (*history.Replica, error)
 }
 
-// opened opens a theatre. What its nodes report goes into the sink.
-type opened = func(ctx context.Context, c RunConfig, k cluster.Config, sink history.Sink) (theatre, error)
+// opened opens a theatre. What its nodes report goes into the sink and is shown to the nemesis.
+type opened = func(ctx context.Context, c RunConfig, k cluster.Config, sink history.Sink, nodes *nemesis.Watch) (theatre, error)
 
 // real is a cluster of processes or containers.
 type real struct {
@@ -41,13 +41,13 @@ type real struct {
 	pumpErr error
 }
 
-func openReal(ctx context.Context, c RunConfig, k cluster.Config, sink history.Sink) (theatre, error) {
+func openReal(ctx context.Context, c RunConfig, k cluster.Config, sink history.Sink, watch *nemesis.Watch) (theatre, error) {
 	nodes, err := openCluster(ctx, c.On, k)
 	if err != nil {
 		return nil, err
 	}
 	t := &real{Cluster: nodes}
-	t.pump.Go(func() { t.pumpErr = copyEvents(nodes.Events(), sink) })
+	t.pump.Go(func() { t.pumpErr = copyEvents(nodes.Events(), sink, watch) })
 	return t, nil
 }
 
@@ -58,13 +58,14 @@ func (t *real) Close(ctx context.Context) error {
 	return errors.Join(err, t.pumpErr)
 }
 
-// copyEvents records what the nodes report until the cluster is closed.
-func copyEvents(events <-chan control.Event, sink history.Sink) error {
+// copyEvents records what the nodes report until the cluster is closed, and shows it to the nemesis.
+func copyEvents(events <-chan control.Event, sink history.Sink, nodes *nemesis.Watch) error {
 	var failed error
 	for e := range events {
 		if failed == nil { // read on, so that no node waits
 			failed = sink.Append(&history.Event{Kind: history.KindNode, Node: schedule.NodeEvent(e)})
 		}
+		nodes.See(e)
 	}
 	return failed
 }
@@ -82,7 +83,7 @@ func (t *real) disturb(ctx context.Context, r *run, w workload.Config, sink *his
 	defer cancel()
 	faults := make(chan error, 1)
 	go func() {
-		err := nemesis.Run(running, r.config.Plan, t, sink, r.struck)
+		err := r.faults(running, t.Cluster, sink)
 		if err != nil {
 			cancel() // without its faults the run is worth nothing
 		}
@@ -106,7 +107,7 @@ func (t *real) disturb(ctx context.Context, r *run, w workload.Config, sink *his
 	}
 	healing, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer done()
-	return errors.Join(err, nemesis.Heal(healing, t))
+	return errors.Join(err, nemesis.Heal(healing, t.Cluster))
 }
 
 func (t *real) finalReads(ctx context.Context, w workload.Config, sink history.Sink) error {
@@ -130,8 +131,8 @@ const settledEvery = 20 * time.Millisecond
 // simulate gives the clock of a simulation, and what opens it. Its nodes write into the sink themselves.
 func simulate() (history.Clock, opened) {
 	clock := &virtual.Clock{}
-	return clock.Now, func(_ context.Context, c RunConfig, k cluster.Config, sink history.Sink) (theatre, error) {
-		v, err := virtual.Open(k, virtual.Options{Seed: c.Seed, Network: c.Network, Clock: clock, Sink: sink})
+	return clock.Now, func(_ context.Context, c RunConfig, k cluster.Config, sink history.Sink, nodes *nemesis.Watch) (theatre, error) {
+		v, err := virtual.Open(k, virtual.Options{Seed: c.Seed, Network: c.Network, Clock: clock, Sink: sink, Nodes: nodes})
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +154,8 @@ func (t simulated) waitFor(ctx context.Context, limit time.Duration, condition f
 func (t simulated) disturb(ctx context.Context, r *run, w workload.Config, sink *history.Writer) error {
 	began := t.Now()
 	r.begins(func() time.Duration { return t.Now() - began })
-	err := t.Work(ctx, virtual.Workload{Config: w, Plan: r.config.Plan,
+	var played nemesis.Plan
+	err := t.Work(ctx, virtual.Workload{Config: w, Plan: r.config.Plan, Played: func(p nemesis.Plan) { played = p },
 		Told: func(s nemesis.Step) {
 			r.struck(s)
 			r.tell("running")
@@ -163,7 +165,7 @@ func (t simulated) disturb(ctx context.Context, r *run, w workload.Config, sink 
 			r.tell("running")
 		}}, sink)
 	r.lasted = t.Now() - began
-	return errors.Join(err, nemesis.HealInOrder(context.WithoutCancel(ctx), t))
+	return errors.Join(err, r.keepPlayed(played), nemesis.HealInOrder(context.WithoutCancel(ctx), t.Cluster))
 }
 
 func (t simulated) finalReads(ctx context.Context, _ workload.Config, sink history.Sink) error {

@@ -286,12 +286,15 @@ func (in *intake) beforeAck(partition string, l powerLoss, call int64, partition
 func powerFault(faults []*fault, broker int32, seq int64) *fault {
 	var last *fault
 	for _, f := range faults {
-		if f.Verb == "powerfail" && f.begin < seq && slices.Contains(f.Nodes, broker) {
+		if losesLogs(f.Verb) && f.begin < seq && slices.Contains(f.Nodes, broker) {
 			last = f
 		}
 	}
 	return last
 }
+
+// losesLogs says whether a fault takes the end of a broker's logs: a power failure, or damage at rest, which is reported and judged as one.
+func losesLogs(verb string) bool { return verb == "powerfail" || verb == "chop" || verb == "flip" }
 
 // toldAfter is the partition epoch of the controller's record that the broker was told first after its i-th deed, a power failure. The
 // controller sends the newest record to an incarnation that has registered, so it decided on any later one after the power failure: an

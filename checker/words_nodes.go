@@ -67,7 +67,11 @@ func (t *teller) partOf(broker int32, offset int64, epoch int32) part {
 		case history.PowerLoss:
 			if d.To <= offset && (d.From > offset || d.From == history.Unknown) && s.held(i, offset, epoch) {
 				p.lost = true
-				add(d, fmt.Sprintf("lost its log from %d on in a power failure%s", d.To, t.powerTime(broker, d)))
+				how := "in a power failure"
+				if d.Why != "" { // its disk was damaged
+					how = "because " + d.Why + ","
+				}
+				add(d, fmt.Sprintf("lost its log from %d on %s%s", d.To, how, t.powerTime(broker, d)))
 			}
 		case history.RoleChanged:
 			if d.Role == "leader" && len(p.did) > 0 && d.Epoch > epoch && !s.held(i, offset, epoch) {

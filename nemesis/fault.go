@@ -43,6 +43,9 @@ func Faults() []Fault {
 		AppendError, DiskFull, SlowSync, BitFlip, ChoppedTail, Forgotten, Transfer, Fenced}
 }
 
+// Basic lists the kinds that every backend has and that break no more than what protocols are made for.
+func Basic() []Fault { return []Fault{Kill, Pause, Partition, Power} }
+
 // Group is some kinds of fault under one name.
 type Group struct {
 	Name   string
@@ -52,6 +55,7 @@ type Group struct {
 // Groups lists the groups.
 func Groups() []Group {
 	return []Group{
+		{"basic", Basic()},
 		{"storm", []Fault{Restarts, Rolling, KillAll}},
 		{"net", []Fault{LinkLoss, LinkDelay, LinkRate, LinkReset}},
 		{"disk", []Fault{AppendError, DiskFull, SlowSync, BitFlip, ChoppedTail, Forgotten}},

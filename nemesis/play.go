@@ -11,6 +11,28 @@ import (
 // roleWithin is how long a step waits for somebody to have the role that it names.
 const roleWithin = 3 * time.Second
 
+// Until is the time up to which a step waits for what it names.
+func (s Step) Until() time.Duration {
+	switch {
+	case s.When != nil:
+		return s.At + s.When.Within
+	case len(s.Roles) > 0:
+		return s.At + roleWithin
+	}
+	return s.At
+}
+
+// Ready says whether the state that a step waits for holds now, and somebody has each role that it names: for whoever plays steps by
+// another clock.
+func (n *Player) Ready(s Step) bool {
+	if s.When != nil {
+		if _, holds := n.Watch.holds(*s.When); !holds {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.Roles, func(r Role) bool { return len(n.whoIs(s, r)) == 0 })
+}
+
 // waiting is a step whose time has come and that waits for a state, or for somebody to have a role.
 type waiting struct {
 	step  Step
@@ -48,19 +70,20 @@ func (n *Player) Run(ctx context.Context, p Plan) (err error) {
 func (n *Player) run(ctx context.Context, p Plan) (all []*waiting, err error) {
 	began := time.Now()
 	for {
-		now := time.Since(began)
-		for ; len(p) > 0 && p[0].At <= now; p = p[1:] {
-			if all, err = n.due(ctx, p[0], all); err != nil {
-				return all, err
-			}
-		}
+		// What waits comes first: between steps that are late too.
 		if all, err = n.look(ctx, all, time.Since(began)); err != nil {
 			return all, err
 		}
-		if len(p) == 0 && len(all) == 0 {
+		switch {
+		case len(p) > 0 && p[0].At <= time.Since(began):
+			all, err = n.due(ctx, p[0], all)
+			p = p[1:]
+		case len(p) == 0 && len(all) == 0:
 			return nil, nil
+		default:
+			err = n.wait(ctx, p, all, began)
 		}
-		if err := n.wait(ctx, p, all, began); err != nil {
+		if err != nil {
 			return all, err
 		}
 	}
@@ -78,14 +101,14 @@ func (n *Player) due(ctx context.Context, s Step, all []*waiting) ([]*waiting, e
 		}
 	}
 	if s.When != nil {
-		return append(all, &waiting{step: s, until: s.At + s.When.Within, armed: n.Watch.arm(*s.When)}), nil
+		return append(all, &waiting{step: s, until: s.Until(), armed: n.Watch.arm(*s.When)}), nil
 	}
 	resolved, ok := n.resolve(s)
 	switch {
 	case ok:
 		return all, n.step(ctx, s, resolved, "")
 	case len(s.Roles) > 0:
-		return append(all, &waiting{step: s, until: s.At + roleWithin}), nil
+		return append(all, &waiting{step: s, until: s.Until()}), nil
 	}
 	return all, n.missed(s, vacant)
 }

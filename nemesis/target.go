@@ -80,6 +80,15 @@ func (s Step) isOfTheLiving() bool {
 	return s.IsFault() && s.Verb != "flip" && s.Verb != "chop" && s.Verb != "forget"
 }
 
+// whoIs is who has a role for a step, nobody if it is vacant.
+func (p *Player) whoIs(s Step, r Role) []cluster.NodeID {
+	who := r.resolve(p.Watch)
+	if s.isOfTheLiving() && slices.ContainsFunc(who, func(n cluster.NodeID) bool { return p.down[n] }) {
+		return nil // it was stopped, and the controller has not said who comes after it
+	}
+	return who
+}
+
 // resolve is the step with the nodes that it is about now. It is not ok if a role is vacant, or the nodes of a name not known yet.
 func (p *Player) resolve(s Step) (Step, bool) {
 	if !s.isOpen() {
@@ -97,11 +106,7 @@ func (p *Player) resolve(s Step) (Step, bool) {
 	}
 	add(s.Nodes)
 	for _, r := range s.Roles {
-		who := r.resolve(p.Watch)
-		if s.isOfTheLiving() && slices.ContainsFunc(who, func(n cluster.NodeID) bool { return p.down[n] }) {
-			return s, false // it was stopped, and the controller has not said who comes after it
-		}
-		if !add(who) {
+		if !add(p.whoIs(s, r)) {
 			return s, false
 		}
 	}

@@ -45,6 +45,9 @@ type BrokerConfig struct {
 	// PowerCut, if not nil, plays a power failure before the disk is recovered: nothing that was not flushed survives, but
 	// for the logs that are named, or all by EveryLog.
 	PowerCut map[string]replica.LogCut
+	// Damaged is what was done to the disk since the broker was stopped ([DamageDisk]): for its journal, since what it finds then does
+	// not follow from what it left.
+	Damaged []DamageKind
 	// Start counts the starts of this broker, from 1: requests of one incarnation have other numbers than those of another.
 	// 0 is 1.
 	Start int32
@@ -203,6 +206,13 @@ func (b *brokerProcess) open(c inbox.Config, power *journal.Power) (err error) {
 		return err
 	}
 	start := &journal.Start{Node: b.config.ID, Hold: b.config.Hold, Broker: &c, Power: power}
+	for _, kind := range b.config.Damaged {
+		if kind == DamageForget {
+			start.Damage.Forgotten = true
+		} else {
+			start.Damage.Cut = true
+		}
+	}
 	for _, h := range c.Hosted {
 		l, err := b.disk.Log(h.Partition)
 		if err != nil {

@@ -36,6 +36,7 @@ type Flags struct {
 	Topics     []string
 	Settings   []string
 	PowerCut   []string
+	Damaged    []string
 	Start      int32
 	// WithParent ends the process when its standard input ends, as it does when whoever started it dies.
 	WithParent bool
@@ -47,6 +48,7 @@ func (f *Flags) AddBroker(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Advertise, "advertise", "", "host:port at which clients and brokers reach this broker (default: where it listens)")
 	fs.StringVar(&f.Controller, "controller", "127.0.0.1:9090", "host:port of the controller")
 	fs.StringArrayVar(&f.PowerCut, "power-cut", nil, "play a power failure first: what was not flushed is gone, but for the first K operations of a log and T bytes of the next (orders-0=K[+T], *=K[+T] for every log, or none)")
+	fs.StringArrayVar(&f.Damaged, "damaged", nil, "what was done to the disk since the broker was stopped, for its journal: flip, chop, forget")
 	fs.Int32Var(&f.Start, "start", 1, "how often this broker was started, this time included: numbers the requests of an incarnation under --hold")
 	f.add(fs, "127.0.0.1:9092")
 }
@@ -95,6 +97,13 @@ func (f *Flags) Broker(out io.Writer, log *slog.Logger) (BrokerConfig, error) {
 	}
 	if f.Start < 1 {
 		return c, fmt.Errorf("--start %d: want 1 or more", f.Start)
+	}
+	for _, word := range f.Damaged {
+		kind := DamageKind(word)
+		if kind != DamageFlip && kind != DamageChop && kind != DamageForget {
+			return c, fmt.Errorf("--damaged %q: want flip, chop or forget", word)
+		}
+		c.Damaged = append(c.Damaged, kind)
 	}
 	if f.PowerCut != nil {
 		c.PowerCut = map[string]replica.LogCut{}
@@ -240,6 +249,9 @@ func (c BrokerConfig) Args(brokers []control.NodeID) []string {
 	for _, name := range slices.Sorted(maps.Keys(c.PowerCut)) {
 		cut := c.PowerCut[name]
 		args = append(args, "--power-cut", fmt.Sprintf("%s=%d+%d", name, cut.Keep, cut.Torn))
+	}
+	for _, kind := range c.Damaged {
+		args = append(args, "--damaged", string(kind))
 	}
 	return append(args, commonArgs(c.Listen, c.Control, c.Dir, c.Hold, c.NoJournal, c.Peers, c.Rules, c.Topics, c.Settings, brokers)...)
 }

@@ -153,6 +153,7 @@ func TestAWrongCommandLineIsRefusedByFlagAndValue(t *testing.T) {
 		{"a topic on nobody", []string{"--topic", "a=1,9"}, `--topic "a=1,9": replica 9 is not one of --brokers [1 2 3]`},
 		{"a setting that is none", []string{"--config", "log.retention.ms=5"}, `unknown setting "log.retention.ms": there are min.insync.replicas`},
 		{"a setting without a value", []string{"--config", "min.insync.replicas"}, `setting "min.insync.replicas": want name=value`},
+		{"damage that is none", []string{"--damaged", "rust"}, `--damaged "rust": want flip, chop or forget`},
 		{"a power cut that is none", []string{"--power-cut", "orders-0"}, `--power-cut "orders-0": want PARTITION=KEEP[+TORN]`},
 		{"a power cut of no log", []string{"--power-cut", "orders=1"}, `--power-cut "orders=1": want`},
 		{"a power cut by a word", []string{"--power-cut", "orders-0=all"}, `--power-cut "orders-0=all": want`},

@@ -186,7 +186,8 @@ const (
 	// Recovered: a replica was opened at start: To (log end offset), HW (as checkpointed).
 	Recovered What = "recovered"
 	// PowerLoss: before a replica was opened a power failure was played: Bytes were lost, the log ended at From (Unknown if nobody
-	// knows) and ends at To now. It stands in the node's own stream, in front of Recovered.
+	// knows) and ends at To now. It stands in the node's own stream, in front of Recovered. Why: what else took the end of the log,
+	// such as damage to its files.
 	PowerLoss What = "powerloss"
 	// Registered, by the controller: Broker has BrokerEpoch from now on.
 	Registered What = "registered"

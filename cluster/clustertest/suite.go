@@ -27,6 +27,9 @@ func Run(t *testing.T, open Open) {
 		{"a broker cut off from everybody leads nobody but does not know it", isolate},
 		{"a link that is cut one way lets the other way through", oneWay},
 		{"one link between brokers is cut and no other", oneLink},
+		{"links lose, delay, hold to a rate and reset what is sent", impaired},
+		{"a disk that fails takes its replica offline, and a slow one only takes longer", brokenDisk},
+		{"what is damaged at rest is found at the next start, and lost like power", damagedDisk},
 		{"a power failure takes what was not flushed, down to the cut", powerFailure},
 		{"a closed cluster is closed for good", closed},
 	} {

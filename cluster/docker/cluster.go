@@ -47,6 +47,8 @@ type member struct {
 	life   *life      // nil: down
 	starts int32
 	cut    map[string]schedule.Cut // of a power failure before the next start; nil: none
+	// damaged is what was done to its files since it was stopped.
+	damaged []node.DamageKind
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)
@@ -185,7 +187,7 @@ func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event,
 	if m.life, err = k.begin(ctx, m); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", nodeName(n), err)
 	}
-	m.cut = nil
+	m.cut, m.damaged = nil, nil
 	return m.life.ready.Recovered, nil
 }
 
@@ -199,7 +201,7 @@ func (k *Cluster) args(m *member) []string {
 	}
 	c := node.BrokerConfig{ID: m.id, Listen: listen, Control: commands, Advertise: k.address(m, clientPort),
 		Controller: inside(k.members[control.Controller], controllerPort), Peers: k.peers(m), Dir: k.folder(), Hold: k.config.Hold, NoJournal: k.config.NoJournal,
-		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
+		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts, Damaged: m.damaged}
 	if m.cut != nil {
 		c.PowerCut = map[string]replica.LogCut{}
 		for p, cut := range m.cut {

@@ -25,6 +25,9 @@ func (k *Cluster) Damage(_ context.Context, n cluster.NodeID, d node.Damage) (cl
 		return cluster.Evidence{}, fmt.Errorf("damage to the files of %s: they are in a volume of an engine that does not see our files: %w", nodeName(n), cluster.ErrUnsupported)
 	}
 	e, events, err := cluster.DamageFolder(n, dataDir(k.config.Dir, n), d)
+	if e.Proven {
+		m.damaged = append(m.damaged, d.Kind)
+	}
 	for _, x := range events {
 		k.tell(x, nil)
 	}

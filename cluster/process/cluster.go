@@ -46,6 +46,8 @@ type member struct {
 	child  *child     // nil: down
 	starts int32
 	cut    map[string]schedule.Cut // of a power failure before the next start; nil: none
+	// damaged is what was done to its files since it was stopped.
+	damaged []node.DamageKind
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)
@@ -217,7 +219,7 @@ func (k *Cluster) Start(ctx context.Context, n cluster.NodeID) ([]control.Event,
 		<-c.ended
 		k.readers.Done()
 	}()
-	m.child, m.cut = c, nil
+	m.child, m.cut, m.damaged = c, nil, nil
 	k.lead(n, c.ready.Listen)
 	return c.ready.Recovered, nil
 }
@@ -267,7 +269,7 @@ func (k *Cluster) args(n cluster.NodeID, m *member) []string {
 	}
 	c := node.BrokerConfig{ID: n, Listen: listen, Control: anyPort, Advertise: k.address(cluster.ClientsID, n),
 		Controller: k.address(n, control.Controller), Peers: peers, Dir: dir, Hold: k.config.Hold, NoJournal: k.config.NoJournal,
-		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts}
+		Rules: k.config.Rules, Topics: k.config.Topics, Settings: k.config.Settings, Start: m.starts, Damaged: m.damaged}
 	if m.cut != nil {
 		c.PowerCut = map[string]replica.LogCut{}
 		for p, cut := range m.cut {

@@ -22,6 +22,9 @@ func (k *Cluster) Damage(_ context.Context, n cluster.NodeID, d node.Damage) (cl
 		return cluster.Evidence{}, fmt.Errorf("%s is up: its files are damaged only at rest; stop it first", nodeName(n))
 	}
 	e, events, err := cluster.DamageFolder(n, dataDir(k.config.Dir, n), d)
+	if e.Proven {
+		m.damaged = append(m.damaged, d.Kind)
+	}
 	for _, x := range events {
 		k.tell(x) // its process has ended, and everything that it told was told before
 	}

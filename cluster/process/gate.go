@@ -61,7 +61,7 @@ func (g *gate) measured(kind cluster.LinkFault) (name, value string) {
 	case cluster.Delay:
 		return "bytes delayed", fmt.Sprintf("%s by %s", value, g.faults[kind].Delay)
 	case cluster.Rate:
-		return "bytes held back", value
+		return "bytes held to the rate", value
 	case cluster.Reset:
 		return "connections reset", value
 	}
@@ -113,12 +113,12 @@ func (g *gate) due(n int, came time.Time) (at time.Time, reset bool) {
 		}
 	}
 	if f, on := g.faults[cluster.Rate]; on {
+		g.counts[cluster.Rate] += int64(n)
 		if g.free.After(at) {
-			g.counts[cluster.Rate] += int64(n)
 			at = g.free
 		}
-		g.free = at.Add(time.Duration(float64(n) / float64(f.Rate) * float64(time.Second)))
-		at = g.free
+		at = at.Add(time.Duration(float64(n) / float64(f.Rate) * float64(time.Second)))
+		g.free = at
 	}
 	return at, false
 }

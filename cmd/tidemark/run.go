@@ -153,7 +153,7 @@ Exit code 0: consistent, or allowed by the configuration; 1: violation (with --s
 	fs.IntVar(&c.Clients, "clients", 10, "how many clients work at a time")
 	fs.Float64Var(&c.Rate, "rate", 0, "operations a second of all clients together (0: as many as they get answered)")
 	fs.StringVar(&c.Acks, "acks", "all", "what a produce waits for: all, 1, 0")
-	fs.StringVar(&faults, "faults", "kill,pause,partition", "faults to draw from: kill, pause, partition, power; or none")
+	fs.StringVar(&faults, "faults", "kill,pause,partition", "faults to draw from: "+nemesis.FaultHelp())
 	fs.StringVar(&plan, "plan", "", "file with faults and their times, as schedule.sched in the folder of a run has them, in place of random ones")
 	fs.Uint64Var(&c.Seed, "seed", 0, "decides what clients ask for and which faults come when (default: a new one)")
 	fs.IntVar(&c.Enough.Acked, "min-acked", 0, "acknowledged produces that a pass needs (default 20)")

@@ -40,6 +40,8 @@ type Start struct {
 	Controller *controller.Config `json:",omitempty"`
 	// Disk is what a broker found in the logs of its replicas, after a power failure had been played.
 	Disk []Found `json:",omitempty"`
+	// Damage is what was done to the disk before this start, and before the power failure was played.
+	Damage Damage `json:",omitzero"`
 	// Power is the power failure before this start, nil if there was none.
 	Power *Power `json:",omitempty"`
 	// Record is what the controller found of its own: a snapshot, nothing if it is its first start.
@@ -53,6 +55,14 @@ type Found struct {
 	Epochs        []replica.EpochStart // leader-epoch-checkpoint
 	HighWatermark int64                // replication-offset-checkpoint
 	Content       uint64               // hash of all batches, 0 if there is none
+}
+
+// Damage is what became of a broker's disk while no process had it.
+type Damage struct {
+	// Cut: the ends of logs were lost, and the marker of a clean shutdown; all that is left is durable.
+	Cut bool `json:",omitempty"`
+	// Forgotten: the checkpoint files were lost.
+	Forgotten bool `json:",omitempty"`
 }
 
 // Power is a power failure as it was played: what it was to leave, and what it took.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,8 +175,36 @@ func (b *broker) next(s *journal.Start) (int, *Difference, error) {
 	return 0, closest, nil
 }
 
-// same cuts the disk as the power failure did, if there was one, and compares it with what the process found.
+// damaged does to the disk what was done to the files: the ends of the logs that the process found are where they were cut.
+func damaged(d *memory.Disk, s *journal.Start) error {
+	for _, there := range s.Disk {
+		l, err := d.Log(there.Partition)
+		if err == nil && s.Damage.Cut {
+			if there.End < l.End() {
+				err = l.TruncateTo(there.End)
+			}
+			err = errors.Join(err, d.Flush(there.Partition))
+		}
+		if err == nil && s.Damage.Forgotten {
+			d.CheckpointOne(there.Partition, 0)
+			err = l.SetEpochs(nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.Damage.Cut {
+		_, _, err := d.TakeCleanShutdown()
+		return err
+	}
+	return nil
+}
+
+// same cuts the disk as damage and the power failure did, if there was one, and compares it with what the process found.
 func (b *broker) same(d *memory.Disk, s *journal.Start) (*Difference, error) {
+	if err := damaged(d, s); err != nil {
+		return nil, err
+	}
 	if s.Power != nil {
 		if differs := b.cut(d, s.Power); differs != nil {
 			return differs, nil

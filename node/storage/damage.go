@@ -27,9 +27,9 @@ type Damaged struct {
 }
 
 // Damage damages every log of a disk that no broker has open, some bytes in front of its end. Logs that hold nothing stay as they are.
-// The journal of a log with a flipped bit goes too, and with it the recovery point: as after the loss of Kafka's
-// recovery-point-offset-checkpoint, the next recovery looks at every checksum of the log. A bit that no recovery looks at shows only
-// to whoever reads the batch. The marker of a clean shutdown goes, unless only checkpoints were lost: a disk that is not as the broker
+// The journal of a damaged log goes too, and with it the recovery point: as after the loss of Kafka's recovery-point-offset-checkpoint,
+// the next recovery looks at every checksum of the log, and what it finds counts as flushed. A bit that no recovery looks at would show
+// only to whoever reads the batch. The marker of a clean shutdown goes, unless only checkpoints were lost: a disk that is not as the broker
 // left it is not one that it can vouch for (KIP-966).
 func Damage(dir string, kind DamageKind, bytes int64) (all []Damaged, err error) {
 	lock, err := lockFolder(dir)
@@ -119,16 +119,21 @@ func damageLog(folder string, kind DamageKind, bytes int64) (d Damaged, err erro
 	d.From = before
 	at := max(0, int64(len(data))-bytes)
 	if kind == Chop {
-		err = os.Truncate(path, at)
+		if err = os.Truncate(path, at); err != nil {
+			return d, err
+		}
 		d.What = fmt.Sprintf("the last %d bytes of %s are gone", int64(len(data))-at, filepath.Base(path))
 		data = data[:at]
 	} else {
 		at = checksummed(data, at)
 		data[at] ^= 1
 		d.What = fmt.Sprintf("one bit of byte %d of %s is flipped", at, filepath.Base(path))
-		if err = os.WriteFile(path, data, 0o644); err == nil {
-			err = removeIfThere(osFiles{}, filepath.Join(folder, journalName))
+		if err = os.WriteFile(path, data, 0o644); err != nil {
+			return d, err
 		}
+	}
+	if err = removeIfThere(osFiles{}, filepath.Join(folder, journalName)); err != nil {
+		return d, err
 	}
 	after, left := ends(base, data)
 	d.To, d.Bytes = after, whole-left

@@ -18,12 +18,17 @@
 //
 // # What a rule does
 //
-// A [Rule] drops the packets that come from a peer, or those that go to it. The connections that they belong to stay open
+// A plain [Rule] drops the packets that come from a peer, or those that go to it. The connections that they belong to stay open
 // and silent, whichever side opened them, and new ones cannot be opened, since a handshake needs both ways. Dropping
 // packets one way stops bytes that way at once; bytes the other way arrive still, but unacknowledged, so they stop as
 // well once the sender has filled the window. When the rule is gone a silent connection goes on by itself at its
 // sender's next retransmission. Their intervals double while the cut lasts, so that can take as long again as the cut
 // did; whoever has a shorter time-out opens a new connection, which works at once.
+//
+// A rule with a percentage drops a part of the packets at random, one with a rate those above it: TCP sends both again, so that
+// what was sent arrives late. A rule with a reset answers each packet of its peer as if nobody knew the connection, which breaks it
+// at its sender; the other end hears of it when it sends something itself. No rule can delay packets: nothing that nftables does
+// keeps one, and netem, which does, is a kernel module of its own that cannot be assumed.
 //
 // All rules are in one nftables table, [Table], and are always replaced together: there is no moment with half of them,
 // and no rule that a heal could forget. What each rule dropped is counted: the evidence that a fault took effect.

@@ -145,7 +145,7 @@ func matches(r Rule) [][]expr.Any {
 }
 
 // burst is how many bytes a rate lets through at once: some whole packets of the largest size that a virtual network makes.
-const burst = 128 << 10
+const burst = 64 << 10
 
 // chosen returns the conditions that choose some of the packets that match: at random, or above a rate. A random number is in the
 // machine's byte order, and comparing goes by bytes.

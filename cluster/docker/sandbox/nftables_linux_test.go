@@ -167,6 +167,86 @@ func TestRulesAreReplacedWhole(t *testing.T) {
 	})
 }
 
+func TestAPartIsLostAndArrivesWhenItIsSentAgain(t *testing.T) {
+	inOwnNetwork(t, func(t *testing.T) {
+		var l line
+		l.peer, l.node = connect(t, "127.0.0.2", "127.0.0.1", 9092)
+		defer l.close()
+		f := &netfilter{}
+		_, err := f.replace([]Rule{{Peer: netip.MustParseAddr("127.0.0.2"), Direction: In, Percent: 40}})
+		require.NoError(t, err)
+		sent := uint64(0)
+		for lost := uint64(0); lost == 0 || sent < 10; sent++ {
+			require.True(t, arrives(t, l.peer, l.node, soon))
+			got, err := f.count()
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			lost = got[0].Packets
+			require.Less(t, sent, uint64(200), "of so many packets none was lost")
+		}
+		got, err := f.replace(nil)
+		require.NoError(t, err)
+		assert.Less(t, got[0].Packets, 20*sent, "not everything is lost")
+	})
+}
+
+func TestWhatIsAboveTheRateIsDropped(t *testing.T) {
+	inOwnNetwork(t, func(t *testing.T) {
+		var l line
+		l.peer, l.node = connect(t, "127.0.0.2", "127.0.0.1", 9092)
+		defer l.close()
+		f := &netfilter{}
+		_, err := f.replace([]Rule{{Peer: netip.MustParseAddr("127.0.0.2"), Direction: In, Rate: 50_000}})
+		require.NoError(t, err)
+		require.True(t, arrives(t, l.peer, l.node, soon))
+		got, err := f.count()
+		require.NoError(t, err)
+		require.Zero(t, got[0].Packets, "a byte is below every rate")
+
+		go func() { _, _ = l.peer.Write(make([]byte, 4*burst)) }()
+		// The rules are those of this thread's namespace: no other goroutine can wait for them.
+		buffer := make([]byte, 16<<10)
+		for began := time.Now(); got[0].Packets == 0; {
+			require.Less(t, time.Since(began), soon)
+			_ = l.node.SetReadDeadline(time.Now().Add(silent))
+			_, _ = l.node.Read(buffer)
+			got, err = f.count()
+			require.NoError(t, err)
+		}
+		_, err = f.replace(nil)
+		require.NoError(t, err)
+	})
+}
+
+func TestAResetBreaksTheConnectionOfWhoeverSends(t *testing.T) {
+	inOwnNetwork(t, func(t *testing.T) {
+		for _, d := range []Direction{In, Out} {
+			var l, other line
+			l.peer, l.node = connect(t, "127.0.0.2", "127.0.0.1", 9092)
+			other.peer, other.node = connect(t, "127.0.0.2", "127.0.0.1", 9099)
+			defer l.close()
+			defer other.close()
+			f := &netfilter{}
+			_, err := f.replace([]Rule{{Peer: netip.MustParseAddr("127.0.0.2"), Direction: d, Ports: []uint16{9092}, Reset: true}})
+			require.NoError(t, err)
+			sender := l.peer
+			if d == Out {
+				sender = l.node
+			}
+			_, err = sender.Write([]byte{1})
+			if err == nil { // the reset can be quicker than the call
+				require.NoError(t, sender.SetReadDeadline(time.Now().Add(soon)))
+				_, err = sender.Read(make([]byte, 1))
+			}
+			assert.ErrorIs(t, err, unix.ECONNRESET, d)
+			assert.True(t, arrives(t, other.peer, other.node, soon), "another port")
+			got, err := f.replace(nil)
+			require.NoError(t, err)
+			assert.Positive(t, got[0].Packets, d)
+		}
+	})
+}
+
 func BenchmarkReplace(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("a network namespace of its own needs root")

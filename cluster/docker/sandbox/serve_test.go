@@ -95,6 +95,8 @@ func TestARuleThatMakesNoSenseChangesNothing(t *testing.T) {
 	}{
 		{"without a peer", Rule{Direction: In}, "invalid IP is not an IPv4 address"},
 		{"with an IPv6 peer", Rule{Peer: netip.MustParseAddr("fe80::1"), Direction: In}, "fe80::1 is not an IPv4 address"},
+		{"with all of a hundred", Rule{Peer: two, Direction: In, Percent: 100}, "want 1 to 99 percent"},
+		{"with two ways to choose packets", Rule{Peer: two, Direction: In, Percent: 5, Reset: true}, "more than one of percent, rate and reset"},
 		{"with port 0", Rule{Peer: two, Direction: Out, Ports: []uint16{9092, 0}}, "port 0 is no port"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

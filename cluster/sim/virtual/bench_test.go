@@ -25,7 +25,7 @@ func BenchmarkTrial(b *testing.B) {
 	require.NoError(b, err)
 	var operations, events int64
 	for n := 0; b.Loop(); n++ {
-		r, err := Trial{Rules: set, Seed: uint64(n), Faults: nemesis.Faults(), BatchShare: 0.2}.Run(b.Context())
+		r, err := Trial{Rules: set, Seed: uint64(n), Faults: nemesis.Basic(), BatchShare: 0.2}.Run(b.Context())
 		require.NoError(b, err)
 		res, err := r.Check(b.Context(), quick)
 		require.NoError(b, err)
@@ -58,7 +58,7 @@ func BenchmarkHalfAMinute(b *testing.B) {
 		stats := &workload.Stats{}
 		require.NoError(b, k.Work(b.Context(), Workload{
 			Config: workload.Config{Topics: orders, Clients: 10, Time: lasts, Seed: uint64(n), Stats: stats},
-			Plan:   nemesis.Random(uint64(n), nemesis.Faults(), ids, lasts)}, sink))
+			Plan:   nemesis.Random(uint64(n), nemesis.Basic(), ids, lasts)}, sink))
 		passed += k.Now()
 		events += k.Counts().Events
 		operations += stats.Totals().Operations()

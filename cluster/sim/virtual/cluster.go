@@ -8,6 +8,7 @@ import (
 
 	"tidemark/checker/history"
 	"tidemark/cluster"
+	"tidemark/nemesis"
 	"tidemark/nemesis/schedule"
 	"tidemark/node/control"
 	"tidemark/node/controller"
@@ -30,6 +31,8 @@ type Options struct {
 	Clock *Clock
 	// Sink gets the events of the nodes as they happen, if it is not nil.
 	Sink history.Sink
+	// Nodes is shown the events of the nodes, for a plan of faults by roles or states, if it is not nil.
+	Nodes *nemesis.Watch
 	// Truth keeps what only a simulation knows, for [Cluster.Truth]. It costs memory for every answer that a client gets.
 	Truth bool
 	// Traced is called after each event of the simulation with its number and the trace until then, if it is not nil: where two
@@ -231,6 +234,9 @@ func (k *Cluster) Links(_ context.Context, cut []cluster.Link) (cluster.Evidence
 	w := &k.wires
 	next := make([]bool, len(w.cut))
 	for _, l := range cut {
+		if l.Kind != cluster.Drop {
+			return cluster.Evidence{}, fmt.Errorf("link %s: a simulation cuts links and does nothing else to them: %w", l, cluster.ErrUnsupported)
+		}
 		from, err := k.endOf(l.From)
 		if err != nil {
 			return cluster.Evidence{}, err
@@ -299,6 +305,8 @@ func (k *Cluster) Control(_ context.Context, n control.NodeID, c control.Command
 		return control.Reply{}, fmt.Errorf("%s is down", n)
 	case s.paused:
 		return control.Reply{}, fmt.Errorf("%s is paused", n)
+	case c.Do == control.Disk:
+		return control.Reply{}, fmt.Errorf("%s: its disk does not break: %w", n, cluster.ErrUnsupported)
 	case c.Do != control.Look && c.Do != control.Fence && c.Do != control.Transfer:
 		return control.Reply{Error: fmt.Sprintf("%s: the node moves by itself", c.Do)}, nil
 	}
@@ -313,6 +321,9 @@ func (k *Cluster) Control(_ context.Context, n control.NodeID, c control.Command
 
 // record writes down an event of a node.
 func (k *Cluster) record(e control.Event) {
+	if k.options.Nodes != nil {
+		k.options.Nodes.See(e)
+	}
 	if k.options.Sink == nil || k.failed != nil {
 		return
 	}

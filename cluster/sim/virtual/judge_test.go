@@ -38,20 +38,20 @@ func benches(t *testing.T) []bench {
 	sane := []nemesis.Fault{nemesis.Kill, nemesis.Pause, nemesis.Partition}
 	var all []bench
 	for _, p := range rules.Protocols() {
-		all = append(all, bench{string(p), Trial{Rules: parse(p, nil, nil), Faults: nemesis.Faults(), BatchShare: 0.2}, false},
+		all = append(all, bench{string(p), Trial{Rules: parse(p, nil, nil), Faults: nemesis.Basic(), BatchShare: 0.2}, false},
 			bench{string(p) + " without power failures", Trial{Rules: parse(p, nil, nil), Faults: sane, BatchShare: 0.2}, p.Index() >= rules.KIP320.Index()})
 		if p != rules.KIP966 {
 			zk := parse(p, nil, []string{"registration=zk"})
-			all = append(all, bench{string(p) + " zk", Trial{Rules: zk, Faults: nemesis.Faults(), BatchShare: 0.1}, false},
-				bench{string(p) + " zk, acks=1", Trial{Rules: zk, Faults: nemesis.Faults(), Acks: "1"}, false},
-				bench{string(p) + " zk, min.insync.replicas=1", Trial{Rules: zk, Faults: nemesis.Faults(), MinISR: 1}, false},
-				bench{string(p) + " zk, two brokers", Trial{Rules: zk, Faults: nemesis.Faults(), Brokers: 2, MinISR: 1}, false})
+			all = append(all, bench{string(p) + " zk", Trial{Rules: zk, Faults: nemesis.Basic(), BatchShare: 0.1}, false},
+				bench{string(p) + " zk, acks=1", Trial{Rules: zk, Faults: nemesis.Basic(), Acks: "1"}, false},
+				bench{string(p) + " zk, min.insync.replicas=1", Trial{Rules: zk, Faults: nemesis.Basic(), MinISR: 1}, false},
+				bench{string(p) + " zk, two brokers", Trial{Rules: zk, Faults: nemesis.Basic(), Brokers: 2, MinISR: 1}, false})
 		}
 	}
 	for _, r := range rules.Rules() {
 		without := []string{r.Name}
 		if s, err := rules.Parse(rules.KIP966, without, nil); err == nil {
-			all = append(all, bench{"kip966 without " + r.Name, Trial{Rules: s, Faults: nemesis.Faults(), MinISR: 1}, false})
+			all = append(all, bench{"kip966 without " + r.Name, Trial{Rules: s, Faults: nemesis.Basic(), MinISR: 1}, false})
 		}
 	}
 	return all
@@ -196,7 +196,7 @@ func TestTheCheckerFindsWhatTheSimulationKnowsAndNothingElse(t *testing.T) {
 func TestABlindCheckerIsSeenToMiss(t *testing.T) {
 	set, err := rules.Parse(rules.HW, nil, []string{"registration=zk"})
 	require.NoError(t, err)
-	b := bench{name: "hw zk", trial: Trial{Rules: set, Faults: nemesis.Faults()}}
+	b := bench{name: "hw zk", trial: Trial{Rules: set, Faults: nemesis.Basic()}}
 	found := 0
 	for seed := uint64(0); found < 5 && seed < 2000; seed++ {
 		b.trial.Seed = seed

@@ -69,10 +69,15 @@ type Workload struct {
 	workload.Config
 	// Plan is played from the beginning of the workload on.
 	Plan nemesis.Plan
+	// Played is called with what was done of it, at the end.
+	Played func(nemesis.Plan)
 	// Told is called with each step of the plan before it is done, Second at each second of virtual time.
 	Told   func(nemesis.Step)
 	Second func(since time.Duration)
 }
+
+// looksEvery is how often a step that waits for a state or a role looks whether it is there.
+const looksEvery = time.Millisecond
 
 // Work lets clients work while a plan of faults is played. It ends when both have ended; what the plan left open is over then, but
 // brokers that are down stay down. Operations and faults go into the sink.
@@ -90,22 +95,28 @@ func (k *Cluster) Work(ctx context.Context, w Workload, sink history.Sink) error
 		k.queue.push(max(k.clock.now, virtually(k.crew.Due(c))), event{what: wakes, client: int32(c)})
 	}
 	player := nemesis.NewPlayer(k, sink)
-	player.InOrder = true
+	player.InOrder, player.Watch, player.Told = true, k.options.Nodes, w.Told
 	steps := len(w.Plan)
 	for _, s := range w.Plan {
-		k.queue.push(start+int64(s.At), event{what: acts, act: func() {
-			steps--
-			if k.failed != nil {
+		var act func()
+		act = func() {
+			if k.failed == nil && !player.Ready(s) && k.clock.now+int64(looksEvery) < start+int64(s.Until()) {
+				k.queue.push(k.clock.now+int64(looksEvery), event{what: acts, act: act})
 				return
 			}
-			if w.Told != nil {
-				w.Told(s)
+			steps--
+			if k.failed == nil {
+				s.At = time.Duration(k.clock.now - start)
+				k.note(player.Play(ctx, s))
 			}
-			k.note(player.Play(ctx, s))
-		}})
+		}
+		k.queue.push(start+int64(s.At), event{what: acts, act: act})
 	}
 	k.everySecond(start, w.Second)
 	err := k.until(ctx, func() bool { return k.running == 0 && steps == 0 })
+	if w.Played != nil {
+		w.Played(player.Played())
+	}
 	k.crew.Second(time.Duration(k.clock.now - start))
 	return errors.Join(err, player.Close(context.WithoutCancel(ctx)))
 }

@@ -229,7 +229,7 @@ func (k *Cluster) step(i int, m replica.Message) {
 func (k *Cluster) leave(i int, out []replica.Message) {
 	for _, m := range out {
 		if e, ok := m.Body.(*replica.Event); ok {
-			if k.options.Sink != nil {
+			if k.options.Sink != nil || k.options.Nodes != nil {
 				k.record(control.NewEvent(m, e))
 			}
 		}

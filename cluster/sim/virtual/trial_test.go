@@ -62,7 +62,7 @@ func TestASeedIsOneRunEventByEvent(t *testing.T) {
 func TestWhereTwoRunsPartIsFound(t *testing.T) {
 	set, err := rules.Parse(rules.KIP320, nil, nil)
 	require.NoError(t, err)
-	trial := Trial{Rules: set, Seed: 1, Faults: nemesis.Faults()}
+	trial := Trial{Rules: set, Seed: 1, Faults: nemesis.Basic()}
 	one, _ := traced(t, trial)
 	for _, at := range []int{0, 1, len(one) / 2, len(one) - 1} {
 		other := slices.Clone(one)
@@ -132,7 +132,7 @@ func TestTheTruthTellsEachWayToBreakAPromise(t *testing.T) {
 func TestATrialTellsItsStory(t *testing.T) {
 	set, err := rules.Parse(rules.KIP966, nil, nil)
 	require.NoError(t, err)
-	trial := Trial{Rules: set, Seed: 3, Faults: nemesis.Faults(), Nodes: true}
+	trial := Trial{Rules: set, Seed: 3, Faults: nemesis.Basic(), Nodes: true}
 	r, err := trial.Run(t.Context())
 	require.NoError(t, err)
 	faults, nodes := 0, 0
