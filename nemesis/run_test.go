@@ -237,6 +237,6 @@ func TestAPlayerInOrderDoesOneNodeAfterTheOther(t *testing.T) {
 	fake.calls, fake.fail = nil, map[string]error{"kill 9": assert.AnError}
 	assert.ErrorIs(t, p.Play(t.Context(), Step{Verb: "kill", Nodes: []cluster.NodeID{9}}), assert.AnError)
 	fake.calls = nil
-	require.NoError(t, HealInOrder(t.Context(), fake))
+	require.NoError(t, HealInOrder(t.Context(), bare{fake}))
 	assert.Equal(t, []string{"links []", "resume controller", "start controller", "resume 1", "start 1", "resume 2", "start 2", "resume 3", "start 3"}, fake.calls)
 }
