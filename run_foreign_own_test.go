@@ -226,7 +226,7 @@ func TestWhatCannotBeRunAgainstAForeignClusterIsRefused(t *testing.T) {
 		{"settings of nothing", func(c *tidemark.RunConfig) { c.Settings = []string{"min.insync.replicas=2"} }, "settings [min.insync.replicas=2]"},
 		{"two kinds of acks", func(c *tidemark.RunConfig) { c.Acks = "1"; c.Foreign.Contract = &history.Contract{Acks: "all"} }, "contract: acks=all, and the clients ask for acks=1"},
 		{"a fault without a hook", func(c *tidemark.RunConfig) {
-			c.Foreign.Able, c.Foreign.Hooks, c.Faults = false, kill, nemesis.Faults()[:2]
+			c.Foreign.Able, c.Foreign.Hooks, c.Faults = false, kill, nemesis.Basic()[:2]
 		}, "fault pause: nothing says how to freeze a broker: give --on-pause and --on-resume, or --container"},
 		{"a power failure", func(c *tidemark.RunConfig) { c.Foreign.Able, c.Faults = false, []nemesis.Fault{nemesis.Power} }, "fault power: it can be played only on clusters that the harness starts"},
 		{"half a hook", func(c *tidemark.RunConfig) { c.Foreign.Hooks.Kill = "true" }, `--on-kill "true" needs --on-start`},
@@ -237,7 +237,7 @@ func TestWhatCannotBeRunAgainstAForeignClusterIsRefused(t *testing.T) {
 		{"a cut that no hook makes", func(c *tidemark.RunConfig) { c.Foreign.Hooks, c.Foreign.Plan = cut, "at 1s cut 0->1" }, "a hook cuts a broker off from all others"},
 		{"a plan beyond the time", func(c *tidemark.RunConfig) { c.Foreign.Hooks, c.Foreign.Plan = kill, "at 9s kill 0" }, "is after the run's time"},
 		{"no time for faults", func(c *tidemark.RunConfig) {
-			c.Foreign.Hooks, c.Faults, c.Foreign.Stretch = kill, nemesis.Faults()[:1], 4
+			c.Foreign.Hooks, c.Faults, c.Foreign.Stretch = kill, nemesis.Basic()[:1], 4
 		}, "time 1.2s is too short for faults: give 40s or more"},
 		{"no address", func(c *tidemark.RunConfig) { c.Foreign.Bootstrap = []string{"localhost"} }, `bootstrap "localhost": want host:port`},
 		{"a container of no broker", func(c *tidemark.RunConfig) { c.Foreign.Contract = nil; c.Foreign.Plan = "at 1s fire 1" }, "unknown verb"},
@@ -261,7 +261,7 @@ func TestRandomFaultsAreThoseThatThereAreHooksFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := tidemark.Run(ctx, tidemark.RunConfig{Root: t.TempDir(), Topics: []string{"orders"}, Time: time.Hour, Clients: 1, Rate: 50, Seed: 3,
-		Faults: nemesis.Faults(), Progress: func(p tidemark.Progress) {
+		Faults: nemesis.Basic(), Progress: func(p tidemark.Progress) {
 			if p.Totals.Acked > 0 {
 				cancel()
 			}

@@ -24,6 +24,7 @@ func (f *foreignRun) plan() error {
 		if err != nil {
 			return err
 		}
+		p = p.Expand(ids)
 		for _, s := range p {
 			if err := f.playable(s, can); err != nil {
 				return fmt.Errorf("%w: %s: %w", foreign.ErrConfig, s, err)
@@ -49,14 +50,14 @@ func (f *foreignRun) plan() error {
 		return nil
 	}
 	stretch := time.Duration(c.Foreign.Stretch)
-	c.Plan = nemesis.Random(c.Seed, faults, ids, c.Time/stretch)
+	c.Plan = nemesis.Random(c.Seed, faults, ids, c.Time/stretch).Expand(ids)
 	if len(c.Plan) == 0 {
 		return fmt.Errorf("%w: time %s is too short for faults: give %s or more, or faults none", foreign.ErrConfig, c.Time, 10*time.Second*stretch)
 	}
 	for i := range c.Plan {
 		s := &c.Plan[i]
 		s.At *= stretch
-		if len(s.Links) > 0 && !can.AnyShape {
+		if len(s.Links) > 0 && (!can.AnyShape || !slices.ContainsFunc(s.Links, isBetweenKnown)) {
 			s.Links = cutOff(s.Links, ids)
 		}
 		if err := f.playable(*s, can); err != nil {
@@ -65,6 +66,9 @@ func (f *foreignRun) plan() error {
 	}
 	return nil
 }
+
+// isBetweenKnown says whether both ends of a link are known: where the controller runs is not.
+func isBetweenKnown(l cluster.Link) bool { return l.From != control.Controller && l.To != control.Controller }
 
 // missingFor says what has to be given for a fault, "" if it can be played.
 func missingFor(fault nemesis.Fault, can foreign.Abilities, brokers int) string {
@@ -85,6 +89,9 @@ func missingFor(fault nemesis.Fault, can foreign.Abilities, brokers int) string 
 
 // playable says why a step cannot be played; nil if it can.
 func (f *foreignRun) playable(s nemesis.Step, can foreign.Abilities) error {
+	if s.When != nil || len(s.Roles)+len(s.Names) > 0 {
+		return errors.New("roles and states are told by nodes that the harness starts; name brokers by their ids")
+	}
 	fault, known := map[string]nemesis.Fault{"kill": nemesis.Kill, "start": nemesis.Kill, "pause": nemesis.Pause, "resume": nemesis.Pause,
 		"cut": nemesis.Partition, "heal": nemesis.Partition}[s.Verb]
 	if !known {

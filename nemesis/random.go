@@ -129,6 +129,18 @@ func (d *drawing) victim() []cluster.NodeID {
 	return chosen[:min(1, len(chosen))]
 }
 
+// takesAll has no broker come under another fault, because the one that is being drawn is for all of them, or nobody knows yet for
+// which. It is false if one is under another already.
+func (d *drawing) takesAll() bool {
+	if len(d.busy) > 0 {
+		return false
+	}
+	for _, n := range d.brokers {
+		d.busy[n] = true
+	}
+	return true
+}
+
 // name is a name for a step's nodes that none has.
 func (d *drawing) name() string {
 	for {
@@ -157,7 +169,7 @@ func (d *drawing) draw(f Fault, until time.Duration) {
 	case Kill, Stop, Pause, Power:
 		d.drawOutage(f)
 	case Partition:
-		d.drawPartition()
+		d.drawPartition(until)
 	case Restarts, Rolling, KillAll:
 		d.end = until
 		d.drawStorm(f)
@@ -187,7 +199,7 @@ func (d *drawing) drawOutage(f Fault) {
 		}
 	}
 	byRole := d.r.below(3) == 0
-	if p, ok := d.partition(); ok && byRole {
+	if p, ok := d.partition(); ok && byRole && d.takesAll() {
 		begin.Optional, begin.As = true, d.name()
 		begin.Roles = []Role{{[]RoleName{Leader, Leader, Follower, LastISR}[d.r.below(4)], p}}
 		end.Names = []string{begin.As}
@@ -200,15 +212,19 @@ func (d *drawing) drawOutage(f Fault) {
 	d.add(d.end, end)
 }
 
-// drawPartition draws a shape. Some cut nothing over which anything is sent unless the right nodes are named: those go by roles.
-func (d *drawing) drawPartition() {
+// drawPartition draws a shape. Some cut nothing over which anything is sent unless the right nodes are named: those go by roles. Those
+// that are about several brokers want all of them to be up, since who is down sends nothing that could be lost.
+func (d *drawing) drawPartition(until time.Duration) {
 	s := Step{Verb: "cut"}
 	p, known := d.partition()
-	shapes := []Shape{Isolate, SendsNothing, ReceivesNothing, Halves, ControllerFrom}
-	if len(d.brokers) > 2 {
-		shapes = append(shapes, MajorityRing)
+	shapes := []Shape{Isolate, SendsNothing, ReceivesNothing, ControllerFrom}
+	if len(d.busy) == 0 {
+		shapes = append(shapes, Halves)
+		if len(d.brokers) > 2 {
+			shapes = append(shapes, MajorityRing)
+		}
 	}
-	if known {
+	if known && len(d.busy) == 0 {
 		shapes = append(shapes, ClientsFrom, OneLink)
 		if len(d.brokers) > 2 {
 			shapes = append(shapes, Bridge)
@@ -230,6 +246,10 @@ func (d *drawing) drawPartition() {
 		if s.Nodes = d.victim(); len(s.Nodes) == 0 {
 			return
 		}
+	}
+	if s.Optional || s.Shape == Halves || s.Shape == MajorityRing {
+		d.takesAll()
+		d.end = max(d.end, min(d.begin+longest/3, until)) // long enough for something to be sent
 	}
 	d.add(d.begin, s)
 	d.add(d.end, Step{Verb: "heal", Heals: []string{"cut"}})
@@ -257,11 +277,8 @@ func (d *drawing) drawStorm(f Fault) {
 			at += down + d.r.between(upLow, upHigh)
 		}
 	}
-	if len(d.busy) > 0 {
+	if !d.takesAll() {
 		return // it is for all brokers or for none
-	}
-	for _, n := range d.brokers {
-		d.busy[n] = true
 	}
 	order := shuffled(&d.r, d.brokers)
 	each := (d.end - d.begin) / time.Duration(len(order)+1)

@@ -129,6 +129,17 @@ func (h Shape) links(nodes, brokers []cluster.NodeID) []cluster.Link {
 	return links
 }
 
+// Expand is the plan with links in place of every shape that names its nodes by their ids.
+func (p Plan) Expand(brokers []cluster.NodeID) Plan {
+	out := slices.Clone(p)
+	for i, s := range out {
+		if s.Shape != "" && len(s.Roles)+len(s.Names) == 0 {
+			out[i].Links, out[i].Shape, out[i].Nodes = s.Shape.links(s.Nodes, brokers), "", nil
+		}
+	}
+	return out
+}
+
 func oneWay(from, to []cluster.NodeID) []cluster.Link {
 	var links []cluster.Link
 	for _, f := range from {
