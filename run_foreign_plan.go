@@ -68,7 +68,9 @@ func (f *foreignRun) plan() error {
 }
 
 // isBetweenKnown says whether both ends of a link are known: where the controller runs is not.
-func isBetweenKnown(l cluster.Link) bool { return l.From != control.Controller && l.To != control.Controller }
+func isBetweenKnown(l cluster.Link) bool {
+	return l.From != control.Controller && l.To != control.Controller
+}
 
 // missingFor says what has to be given for a fault, "" if it can be played.
 func missingFor(fault nemesis.Fault, can foreign.Abilities, brokers int) string {
