@@ -63,11 +63,20 @@ func Campaign(ctx context.Context, c *CampaignConfig, o CampaignOptions) (*resul
 		tasks = slices.DeleteFunc(tasks, func(t *task) bool { return t.id == d.Task })
 	}
 	err = k.all(ctx, tasks)
-	summary, failed := k.stored.Summarize()
-	if failed == nil {
-		failed = WriteCampaign(summary)
-	}
+	summary, failed := SummarizeCampaign(k.stored)
 	return summary, errors.Join(err, failed)
+}
+
+// SummarizeCampaign makes the index of a campaign as far as it was run, with its power, and writes it into its folder with the page and the JUnit file.
+func SummarizeCampaign(c *results.Campaign) (*results.Summary, error) {
+	s, err := c.Summarize()
+	if err != nil {
+		return nil, err
+	}
+	if s.Power, err = power(s); err != nil {
+		return s, err
+	}
+	return s, writeCampaign(s)
 }
 
 func openCampaign(c *CampaignConfig, o CampaignOptions, tasks int) (*results.Campaign, error) {
@@ -81,8 +90,7 @@ func openCampaign(c *CampaignConfig, o CampaignOptions, tasks int) (*results.Cam
 	return results.NewCampaign(rootOr(o.Root), begun)
 }
 
-// WriteCampaign writes the index of a campaign, and its page and JUnit file, into its folder.
-func WriteCampaign(s *results.Summary) error {
+func writeCampaign(s *results.Summary) error {
 	folder := results.Folder{ID: s.ID, Path: s.Path()}
 	errs := []error{folder.WriteJSON(results.Index, s)}
 	for name, write := range map[string]func(*os.File) error{
@@ -206,6 +214,11 @@ func (k *campaign) do(ctx context.Context, t *task) (o results.Outcome) {
 		err = k.explore(ctx, *w.explore, &o)
 	case w.run != nil:
 		err = k.run(ctx, *w.run, &o)
+	case w.zoo != nil:
+		var rows []Detection
+		if rows, err = Zoo(ctx, *w.zoo); err == nil {
+			k.zoo(&rows[0], &o)
+		}
 	}
 	if err != nil {
 		failed(&o, err)

@@ -53,7 +53,8 @@ type CampaignConfig struct {
 	Minimum map[string]int64 `yaml:"minimum,omitempty"`
 	// Known are failures that the project knows. They are told of, and do not fail the campaign.
 	Known []KnownFailure `yaml:"known,omitempty"`
-	// Control are runs with a defect, which have to be caught; none: one random search under kip320 with truncation=hw.
+	// Control are runs with a defect, which have to be caught; none: one random search under kip966 with Z21, a follower that counts as having what
+	// was only sent to it.
 	Control []Part `yaml:"control,omitempty"`
 	Parts   []Part `yaml:"parts"`
 }
@@ -64,8 +65,8 @@ type KnownFailure struct {
 	Note        string `yaml:"note"`
 }
 
-// Part is a matrix of cells: every combination of what its lists name, each with as many seeds. Exactly one of Schedules, Explore and Run says what
-// is done.
+// Part is a matrix of cells: every combination of what its lists name, each with as many seeds. Exactly one of Schedules, Explore, Run and Zoo says
+// what is done.
 type Part struct {
 	// Schedules are played, embedded ones by name, or "all"; seeds do not matter to them.
 	Schedules []string `yaml:"schedules,omitempty"`
@@ -73,6 +74,8 @@ type Part struct {
 	Explore int64 `yaml:"explore,omitempty"`
 	// Run is for how long clients work in a free run.
 	Run time.Duration `yaml:"run,omitempty"`
+	// Zoo looks for every defect of the bug zoo by every means, each for that long at random; nothing else belongs to it.
+	Zoo time.Duration `yaml:"zoo,omitempty"`
 
 	On       []Backend        `yaml:"on,omitempty"`       // default process; of Explore it is simulation
 	Protocol []rules.Protocol `yaml:"protocol,omitempty"` // default kip320
@@ -148,9 +151,9 @@ func events() []string {
 	return []string{"acked", "elections", "faults", "isr_changes", "power_losses", "reads", "schedules", "truncations", "unknown"}
 }
 
-// defaultControl is caught within a second: KIP-101's loss.
+// defaultControl is caught within a second.
 func defaultControl() []Part {
-	return []Part{{Explore: 20_000, Protocol: []rules.Protocol{rules.KIP320}, Rules: []string{"truncation=hw"}}}
+	return []Part{{Explore: 20_000, Protocol: []rules.Protocol{rules.KIP966}, Rules: []string{"defect=Z21"}}}
 }
 
 // task is one run of a campaign.
@@ -163,11 +166,12 @@ type task struct {
 	work    work
 }
 
-// work is what a task does: one of Reproduce, Explore and Run.
+// work is what a task does: one of Reproduce, Explore, Run and Zoo.
 type work struct {
 	reproduce *ReproduceConfig
 	explore   *ExploreConfig
 	run       *RunConfig
+	zoo       *ZooConfig
 }
 
 // shard says which of how many parts a task belongs to, from 1 on. It depends on cell and seed alone, so that machines that know nothing of each
@@ -241,19 +245,22 @@ func (c *CampaignConfig) tasks() ([]*task, error) {
 // tasks lists the runs of a part.
 func (p *Part) tasks(seed uint64) ([]*task, error) {
 	kinds := 0
-	for _, given := range []bool{len(p.Schedules) > 0, p.Explore != 0, p.Run != 0} {
+	for _, given := range []bool{len(p.Schedules) > 0, p.Explore != 0, p.Run != 0, p.Zoo != 0} {
 		if given {
 			kinds++
 		}
 	}
-	if kinds != 1 || p.Explore < 0 || p.Run < 0 {
-		return nil, errors.New("want one of schedules, explore and run")
+	if kinds != 1 || p.Explore < 0 || p.Run < 0 || p.Zoo < 0 {
+		return nil, errors.New("want one of schedules, explore, run and zoo")
 	}
 	if p.Seeds < 0 {
 		return nil, fmt.Errorf("seeds %d: want 1 or more", p.Seeds)
 	}
 	if err := p.only(); err != nil {
 		return nil, err
+	}
+	if p.Zoo > 0 {
+		return p.defects(), nil
 	}
 	for _, protocol := range p.Protocol {
 		if _, err := rules.ParseProtocol(string(protocol)); err != nil {
@@ -297,6 +304,8 @@ func (p *Part) only() error {
 		return errors.New("faults, clients, rate, acks, topic, brokers and config belong to run")
 	case p.Explore != 0 && len(p.On) > 0 && !slices.Equal(p.On, []Backend{OnSim}):
 		return errors.New("explore: searches are in simulation; leave out on")
+	case p.Zoo != 0 && len(p.On)+len(p.Protocol)+len(p.Without)+len(p.Rules)+p.Seeds > 0:
+		return errors.New("zoo: each defect has its own protocol, in simulation; leave out all else")
 	case len(p.Schedules) > 0 && p.Seeds > 1:
 		return errors.New("schedules: are the same for every seed; leave out seeds")
 	}

@@ -46,7 +46,7 @@ func TestACampaignRunsEverythingAndKeepsWhatCameOfIt(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, results.Consistent, s.Status, "%v", s.Why)
 	assert.Equal(t, []string{
-		"explore --protocol kip320 --rule truncation=hw --severity failover --replicas 3 --min-isr 2 --schedules 20000 --keep-going --seed 1",
+		"explore --protocol kip966 --rule defect=Z21 --severity failover --replicas 3 --min-isr 2 --schedules 20000 --keep-going --seed 1",
 		"reproduce S1 S1b --on sim --protocol hw",
 		"reproduce S1 S1b --on sim --protocol kip320",
 		"explore --protocol kip320 --severity failover --replicas 3 --min-isr 2 --schedules 300 --keep-going --seed 1",
@@ -192,7 +192,7 @@ func TestACampaignThatSaysSomethingWrongIsRefusedWithThePlace(t *testing.T) {
 		"parts: []":                                                 `name "": want a word`,
 		"name: x":                                                   "parts: there are none",
 		"name: x\nparst: []":                                        "small.yaml: not a campaign: [2:1] unknown field \"parst\"",
-		head + "  - run: 5s\n    explore: 5":                        "part 1: want one of schedules, explore and run",
+		head + "  - run: 5s\n    explore: 5":                        "part 1: want one of schedules, explore, run and zoo",
 		head + "  - run: soon":                                      `invalid duration "soon"`,
 		head + "  - schedules: [S99]":                               "S99",
 		head + "  - run: 20s\n    protocol: [kip999]":               "kip999",
@@ -217,18 +217,18 @@ func TestACampaignThatSaysSomethingWrongIsRefusedWithThePlace(t *testing.T) {
 }
 
 func TestEveryPresetIsACampaign(t *testing.T) {
-	assert.Equal(t, []string{"gate", "nightly"}, Presets())
+	assert.Equal(t, []string{"gate", "nightly", "zoo"}, Presets())
 	for _, name := range Presets() {
 		c, err := Preset(name)
 		require.NoError(t, err)
 		assert.Equal(t, name, c.Name)
-		assert.NotEmpty(t, c.Minimum)
+		assert.Equal(t, name == "zoo", len(c.Minimum) == 0, "the zoo's runs are what they are")
 		tasks, err := c.tasks()
 		require.NoError(t, err)
 		assert.Greater(t, len(tasks), 5)
 	}
 	_, err := Preset("weekly")
-	require.ErrorContains(t, err, "there are gate, nightly")
+	require.ErrorContains(t, err, "there are gate, nightly, zoo")
 }
 
 // Failures that differ in numbers alone are of one kind.
@@ -243,4 +243,59 @@ func TestAFingerprintHasNothingOfASingleRun(t *testing.T) {
 	assert.NotEqual(t, fingerprint(&one), fingerprint(&other))
 	assert.Equal(t, "harness: port N is taken by N", fingerprint(&results.Outcome{Status: results.Failed, Error: "port 4711 is taken by 99\nmore"}))
 	assert.Empty(t, fingerprint(&results.Outcome{Status: results.Consistent}))
+}
+
+// What a green is worth is told from the bug zoo: what was played and searched, against what it takes to find each defect.
+func TestACampaignSaysWhichKnownDefectsItWouldHaveFound(t *testing.T) {
+	rows, err := storedMatrix()
+	require.NoError(t, err)
+	require.Greater(t, len(rows), 20)
+	told := func(cells ...string) string {
+		s := &results.Summary{}
+		for _, cell := range cells {
+			s.Outcomes = append(s.Outcomes, results.Outcome{Cell: cell, Status: results.Consistent, Events: map[string]int64{"schedules": 1000}})
+		}
+		text, err := power(s)
+		require.NoError(t, err)
+		return text
+	}
+	assert.Empty(t, told())
+	assert.Empty(t, told("run --protocol kip320 --on docker"), "free runs were not measured")
+	assert.Contains(t, told("reproduce S1 --protocol kip101"), "find 1 of ")
+	few, many := told("explore --protocol kip966 --severity sane"), told("reproduce S1 S1b S3 S3b S4 S5 S6 S7 S8 S9 S10 --protocol kip966", "explore --protocol kip966 --severity sane")
+	var a, b, of int
+	_, err = fmt.Sscanf(few, "these schedules and searches find %d of %d", &a, &of)
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(many, "these schedules and searches find %d of %d", &b, &of)
+	require.NoError(t, err)
+	assert.Greater(t, a, 2)
+	assert.Greater(t, b, a)
+	assert.Contains(t, many, "Z33", "what nothing finds is named")
+	assert.NotContains(t, told("explore --protocol hw --severity sane"), "Z7", "hw has no ELR that could be missing")
+}
+
+// Every defect is a run of the zoo's campaign, and the control must not be flagged.
+func TestTheZooIsACampaign(t *testing.T) {
+	c := parsed(t, "name: zoo\nparts: [{zoo: 1ms}]")
+	tasks, err := c.tasks()
+	require.NoError(t, err)
+	all := len(tasks)
+	assert.Greater(t, all, 20)
+	k := &campaign{known: map[string]string{}}
+	for _, task := range tasks {
+		switch {
+		case strings.Contains(task.command, "--defect Z21 "), strings.Contains(task.command, "--defect Z32 "):
+			task.work.zoo.Means = []Means{BySchedule}
+			o := k.do(t.Context(), task)
+			assert.Equal(t, results.Consistent, o.Status, "%s: %v", task.command, o)
+		}
+	}
+	o := results.Outcome{}
+	k.zoo(&Detection{ID: "Z32", Control: true, Attempts: []Attempt{{Means: ByRandom, Found: true, By: "power"}}}, &o)
+	assert.Equal(t, results.Violation, o.Status)
+	assert.Equal(t, "false-alarm", o.Findings[0].Anomaly)
+	o = results.Outcome{}
+	k.zoo(&Detection{ID: "Z33", Attempts: []Attempt{{Means: ByRandom}}}, &o)
+	assert.Equal(t, results.Inconclusive, o.Status)
+	assert.Equal(t, []string{"Z33: no means found it"}, o.Reasons)
 }

@@ -73,6 +73,7 @@ type campaignFlags struct {
 	protocols     []string
 	on            []string
 	without, rule []string
+	defect        string
 	change        tidemark.CampaignConfig
 	stop          bool
 	options       tidemark.CampaignOptions
@@ -85,6 +86,7 @@ func (f *campaignFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.on, "on", nil, "backends of every part with nodes, in place of those that it names: process, docker, sim")
 	fs.StringArrayVar(&f.without, "without", nil, "take a rule away in every part, by its name")
 	fs.StringArrayVar(&f.rule, "rule", nil, "set a rule in every part: name=on|off, truncation=hw|kip101|kip279|on-fetch")
+	fs.StringVar(&f.defect, "defect", "", "seed a defect of the bug zoo in every part, for example Z21: the campaign has to fail; without --protocol under the protocol that it lives in")
 	fs.DurationVar(&f.change.Time, "time", 0, "end after that time, in place of the campaign's own bound")
 	fs.IntVar(&f.change.Runs, "runs", 0, "end after so many runs, in place of the campaign's own bound")
 	fs.IntVar(&f.change.Parallel, "parallel", 0, "how many runs go on at a time (default: the campaign's, or one a processor, at most 4)")
@@ -132,8 +134,13 @@ func (f *campaignFlags) config(args []string) (*tidemark.CampaignConfig, error) 
 
 // apply changes a campaign by the flags.
 func (f *campaignFlags) apply(c *tidemark.CampaignConfig) error {
-	if len(f.protocols)+len(f.on)+len(f.without)+len(f.rule) > 0 && f.options.Resume != "" {
+	if len(f.protocols)+len(f.on)+len(f.without)+len(f.rule)+len(f.defect) > 0 && f.options.Resume != "" {
 		return errors.New("--resume goes on with what was begun; leave out what changes it")
+	}
+	if f.defect != "" {
+		if err := f.seed(c); err != nil {
+			return err
+		}
 	}
 	for i := range c.Parts {
 		p := &c.Parts[i]
@@ -172,6 +179,24 @@ func (f *campaignFlags) apply(c *tidemark.CampaignConfig) error {
 		c.Seed = f.change.Seed
 	}
 	c.StopOnFirst = c.StopOnFirst || f.stop
+	return nil
+}
+
+// seed puts a defect into every part.
+func (f *campaignFlags) seed(c *tidemark.CampaignConfig) error {
+	d, err := rules.FindDefect(f.defect)
+	if err == nil {
+		err = d.Seedable()
+	}
+	if err != nil {
+		return err
+	}
+	for i := range c.Parts {
+		c.Parts[i].Rules = append([]string{d.Setting()}, c.Parts[i].Rules...)
+		if c.Parts[i].Zoo == 0 {
+			c.Parts[i].Protocol = []rules.Protocol{d.Protocol}
+		}
+	}
 	return nil
 }
 
@@ -256,10 +281,7 @@ Exit codes are those of campaign.`,
 			if err != nil {
 				return err
 			}
-			s, err := c.Summarize()
-			if err == nil {
-				err = tidemark.WriteCampaign(s)
-			}
+			s, err := tidemark.SummarizeCampaign(c)
 			if err != nil {
 				return err
 			}
@@ -280,10 +302,7 @@ func newCampaignShow() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			s, err := c.Summarize()
-			if err == nil {
-				err = tidemark.WriteCampaign(s)
-			}
+			s, err := tidemark.SummarizeCampaign(c)
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func TestACampaignOnTheCommandLineIsRefusedWithTheReason(t *testing.T) {
 		want  string
 	}{
 		{[]string{}, "give a file, --preset or --resume"},
-		{[]string{"--preset", "weekly"}, "there are gate, nightly"},
+		{[]string{"--preset", "weekly"}, "there are gate, nightly, zoo"},
 		{[]string{"--preset", "gate", "--shard", "3/2"}, "want I/N"},
 		{[]string{"--preset", "gate", "--on", "moon"}, "moon"},
 		{[]string{"--preset", "gate", "--without", "gravity"}, "gravity"},
