@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"tidemark/cluster/sim"
 	"tidemark/node/rules"
 	"tidemark/results"
 )
@@ -60,7 +61,13 @@ func power(s *results.Summary) (string, error) {
 			}
 		case "explore":
 			if i := slices.Index(words, "--severity"); i >= 0 {
-				searched[words[i+1]] += o.Events["schedules"]
+				// A severity has all that milder ones have.
+				for _, milder := range sim.Severities() {
+					searched[milder.String()] += o.Events["schedules"]
+					if milder.String() == words[i+1] {
+						break
+					}
+				}
 			}
 		}
 	}
