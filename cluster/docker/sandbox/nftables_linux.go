@@ -144,7 +144,8 @@ func matches(r Rule) [][]expr.Any {
 	return all
 }
 
-// burst is how many bytes a rate lets through at once: some whole packets of the largest size that a virtual network makes.
+// burst is how many bytes a rate lets through at once beside a second's worth of its own, which the kernel always adds: a whole packet
+// of the largest size that a virtual network makes.
 const burst = 64 << 10
 
 // chosen returns the conditions that choose some of the packets that match: at random, or above a rate. A random number is in the

@@ -65,7 +65,8 @@ type Rule struct {
 	Ports []uint16 `json:"ports,omitempty"`
 	// Percent is how many of a hundred packets are dropped, at random: 1 to 99.
 	Percent int `json:"percent,omitempty"`
-	// Rate is how many bytes a second, headers included, are let through; what is more is dropped, and TCP sends it again, slower.
+	// Rate is how many bytes a second, headers included, are let through, after a first second's worth and one large packet; what is
+	// more is dropped, and TCP sends it again, slower.
 	Rate uint64 `json:"rate,omitempty"`
 	// Reset has each packet answered with TCP's reset instead of dropped in silence: its sender's connection breaks. The rule is
 	// about TCP only.
