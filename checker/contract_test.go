@@ -153,6 +153,25 @@ func TestAPowerFailureBeforeTheAcknowledgementExcusesNothing(t *testing.T) {
 	})
 }
 
+func TestDamageAtRestIsJudgedLikeAPowerFailureAndToldAsWhatItWas(t *testing.T) {
+	all := []int32{1, 2, 3}
+	contract := history.Contract{MinISR: 2, Protocol: "kip320"}
+	damaged := history.NodeEvent{Node: 2, What: history.PowerLoss, From: 2, To: 1, Bytes: 70, Why: "the last 40 bytes of its log are gone"}
+	for _, verb := range []string{"chop", "flip"} {
+		res := lostTail(all, func(s *story) {
+			s.fault(true, "kill", 2).fault(true, verb, 2).node(damaged).elected(1, 2, 2, 3).role(2, 1, 2, 2, 3)
+		}).judge(t, contract, checker.Options{})
+		assert.Equal(t, checker.Allowed, res.Verdict, verb)
+		assert.Equal(t, []checker.Reason{checker.BecauseCrashBudget}, res.Reasons)
+		assert.Contains(t, res.Findings[0].Sentence, "broker 2 lost its log from 1 on because the last 40 bytes of its log are gone, at ")
+
+		// What was asked for only after the damage was done cannot have been on that disk.
+		s := (&story{}).produce(0, "m0").fault(true, verb, 2)
+		s.acked(1, 0, 1, 2, all...).produce(1, "m1").node(damaged).role(2, 0, 1, all...).elected(2, 2, 2, 3).role(2, 2, 2, 2, 3).final("m0")
+		assert.Equal(t, checker.Violation, s.judge(t, contract, checker.Options{}).Verdict, verb)
+	}
+}
+
 func TestAProduceWithFewerAcksIsExcusedAlone(t *testing.T) {
 	s := (&story{}).produce(0, "m0").produceAcks(1, 1, "weak").produceAcks(0, history.Unknown, "weaker").produce(2, "m2").final("m0")
 	res := s.judge(t, history.Contract{}, checker.Options{})

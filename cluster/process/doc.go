@@ -12,6 +12,9 @@
 // from A to B on connections that either side opened, and leaves them open and silent; when the link heals, what was held
 // arrives, as with TCP's retransmission. A connection that is opened meanwhile stays silent too.
 //
+// A link can also lose a part of what is sent, which then arrives as late as TCP would send it again; delay everything, while it takes
+// in what follows; hold to a rate; and reset the connection over which something comes. Each counts what it met.
+//
 // A process that is killed keeps what it wrote, as the page cache does. A power failure is a kill and a node that undoes,
 // before it recovers, what was not flushed.
 //
