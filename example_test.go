@@ -13,16 +13,20 @@ import (
 )
 
 // A gate in a project's own tests is these few lines with t.Fatal for what is printed here: a run under faults, and its verdict with the
-// sentences and the evidence.
+// sentences and the evidence. On OnProcess or OnDocker the brokers are real.
 func ExampleRun() {
 	root, err := os.MkdirTemp("", "runs")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	r, err := tidemark.Run(context.Background(), tidemark.RunConfig{Time: 5 * time.Second, Faults: []nemesis.Fault{nemesis.Kill}, Seed: 1, Root: root})
-	if err != nil || r.Checked.Verdict != checker.Consistent {
-		fmt.Println(err, r.Checked.Summary(), r.Folder)
+	r, err := tidemark.Run(context.Background(), tidemark.RunConfig{On: tidemark.OnSim, Time: 20 * time.Second, Faults: nemesis.Basic(), Seed: 1, Root: root})
+	if err != nil {
+		fmt.Println(err) // the harness failed
+		return
+	}
+	if r.Checked.Verdict != checker.Consistent {
+		fmt.Println(r.Checked.Summary(), r.Folder)
 	}
 	fmt.Println(r.Checked.Verdict, r.Checked.Evidence.Acked > 20, r.Checked.Findings)
 	// Output: consistent true []

@@ -157,9 +157,6 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 	if k.Settings.MinISR > smallest {
 		return c, k, fmt.Errorf("min.insync.replicas=%d: a partition has only %d replicas; nothing could be acknowledged", k.Settings.MinISR, smallest)
 	}
-	if err := c.planFaults(k); err != nil {
-		return c, k, err
-	}
 	switch {
 	case c.On != OnSim && c.Network != (virtual.Network{}):
 		return c, k, fmt.Errorf("network: backend %s has a real one; only sim is told how messages travel", c.On)
@@ -171,6 +168,9 @@ func (c RunConfig) withDefaults() (RunConfig, cluster.Config, error) {
 		if err := networkOr(c.Network).Check(); err != nil {
 			return c, k, err
 		}
+	}
+	if err := c.planFaults(k); err != nil {
+		return c, k, err
 	}
 	k.Binary, k.Direct, k.NoJournal = c.Binary, c.Direct, c.NoJournal
 	return c, k, nil

@@ -232,7 +232,7 @@ func TestWrongCommandLinesSayWhatIsWrong(t *testing.T) {
 		{"run --rate -1", "--rate -1: want operations a second"},
 		{"run --journal maybe", `--journal "maybe": want on or off`},
 		{"run --acks 2", "--acks 2: want all, 1 or 0"},
-		{"run --faults fire", `fault "fire": there are kill, pause, partition, power, and none`},
+		{"run --faults fire", `fault "fire": there are kill, stop, pause, partition, power, `},
 		{"run --topic orders", `topic "orders": want NAME:PARTITIONS:REPLICAS`},
 		{"run --brokers 2 --topic orders:1:3", "3 replicas need as many brokers, there are 2"},
 		{"run --config min.insync.replicas=9", "min.insync.replicas=9: a partition has only 3 replicas"},
