@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"io"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -22,7 +21,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"events":   events,
 	"seen":     seen,
 	"cells":    rows,
-	"link":     func(p string) string { return path.Join(filepath.ToSlash(p)) },
+	"link":     filepath.ToSlash,
 	"day":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"names":    func(m map[string]int64) []string { return slices.Sorted(maps.Keys(m)) },
 }).Parse(pageText))
