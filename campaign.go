@@ -47,7 +47,7 @@ func Campaign(ctx context.Context, c *CampaignConfig, o CampaignOptions) (*resul
 		// Every shard has the controls: a green has to mean something on each machine.
 		tasks = slices.DeleteFunc(tasks, func(t *task) bool { return !t.control && t.shard(o.Shards) != o.Shard })
 	}
-	k := &campaign{config: c, options: o, began: time.Now(), known: map[string]string{}}
+	k := &campaign{config: c, options: o, began: time.Now(), known: map[string]string{}, likes: map[string]*like{}}
 	for _, known := range c.Known {
 		k.known[known.Fingerprint] = known.Note
 	}
@@ -115,7 +115,8 @@ type campaign struct {
 	began   time.Time
 
 	mu    sync.Mutex
-	ended int // and begun
+	ended int              // and begun
+	likes map[string]*like // by rules
 }
 
 // all runs tasks, several at a time, until they are done or something ends the campaign.

@@ -299,3 +299,38 @@ func TestTheZooIsACampaign(t *testing.T) {
 	assert.Equal(t, results.Inconclusive, o.Status)
 	assert.Equal(t, []string{"Z33: no means found it"}, o.Reasons)
 }
+
+// A violation of a free run is taken to the search, once for all runs under the same rules, however many fail.
+func TestAViolationComesWithTheShortestScheduleOfItsKind(t *testing.T) {
+	c := parsed(t, `
+name: broken
+parallel: 2
+parts:
+  - run: 3s
+    on: [sim]
+    protocol: [kip966]
+    rule: ["defect=Z15"]
+    faults: [none]
+    rate: 300
+    seeds: 2
+`)
+	stored, err := results.NewCampaign(t.TempDir(), results.Campaign{Name: "broken"})
+	require.NoError(t, err)
+	k := &campaign{config: c, stored: stored, known: map[string]string{}, likes: map[string]*like{"kip966 rule defect=Z15": {}}}
+	tasks, err := c.tasks()
+	require.NoError(t, err)
+	l := k.likes["kip966 rule defect=Z15"]
+	l.once.Do(func() { // as the search does, with less time
+		x, err := Explore(t.Context(), ExploreConfig{Protocol: rules.KIP966, Rules: []string{"defect=Z15"}, Replicas: 3, MinISR: 2, Seed: 1, Schedules: 200, KeepGoing: true})
+		require.NoError(t, err)
+		l.found = x.Found
+	})
+	for _, task := range tasks[1:] {
+		o := k.do(t.Context(), task)
+		assert.Equal(t, results.Violation, o.Status, "%s %v", o.Error, o.Reasons)
+		assert.Contains(t, o.Explained, "needs defect=Z15")
+		assert.FileExists(t, filepath.Join(stored.Path(), o.Schedule))
+		assert.FileExists(t, filepath.Join(stored.Path(), o.Folder, results.History))
+	}
+	assert.Len(t, k.likes, 1)
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tidemark/checker"
@@ -134,33 +135,54 @@ func prune(folder string) error { return os.RemoveAll(filepath.Join(folder, resu
 // simulateFor is how long the search may look for the anomaly of a run.
 const simulateFor = 20 * time.Second
 
-// simulate looks for an anomaly of a run in simulation, shrinks and explains it.
+// like is what the search in simulation found under a set of rules. It is looked for once a campaign, however many runs fail under them.
+type like struct {
+	once  sync.Once
+	found []Found
+	err   error
+}
+
+// simulate looks for an anomaly of a run in simulation, shrunk, and explains it.
 func (k *campaign) simulate(ctx context.Context, c RunConfig, checked *checker.Result, o *results.Outcome) error {
 	c, _, err := c.withDefaults()
 	if err != nil {
 		return err
 	}
-	for _, severity := range []sim.Severity{sim.Failover, sim.Power} {
-		search := ExploreConfig{Protocol: c.Protocol, Without: c.Without, Rules: c.Rules, Replicas: 3, MinISR: 2, Severity: severity, Seed: 1,
-			Time: simulateFor / 2, KeepGoing: true}
-		x, err := Explore(ctx, search)
-		if err != nil {
+	k.mu.Lock()
+	under := rulesOf(o.Cell)
+	l := k.likes[under]
+	if l == nil {
+		l = &like{}
+		k.likes[under] = l
+	}
+	k.mu.Unlock()
+	l.once.Do(func() {
+		for _, severity := range []sim.Severity{sim.Failover, sim.Power} {
+			var x *Exploration
+			x, l.err = Explore(ctx, ExploreConfig{Protocol: c.Protocol, Without: c.Without, Rules: c.Rules, Replicas: 3, MinISR: 2, Severity: severity, Seed: 1,
+				Time: simulateFor / 2, KeepGoing: true})
+			if l.err != nil {
+				return
+			}
+			l.found = append(l.found, x.Found...)
+		}
+	})
+	if l.err != nil {
+		return l.err
+	}
+	for i := range l.found {
+		f := &l.found[i]
+		if !slices.ContainsFunc(checked.Findings, func(y checker.Finding) bool { return y.Because == "" && slices.Contains(f.Kinds, y.Anomaly) }) {
+			continue
+		}
+		if o.Schedule, err = k.keepSchedule(o.Task, f.File.String()); err != nil {
 			return err
 		}
-		for i := range x.Found {
-			f := &x.Found[i]
-			if !slices.ContainsFunc(checked.Findings, func(y checker.Finding) bool { return y.Because == "" && slices.Contains(f.Kinds, y.Anomaly) }) {
-				continue
-			}
-			if o.Schedule, err = k.keepSchedule(o.Task, f.File.String()); err != nil {
-				return err
-			}
-			explained, _, err := Explain(ctx, ExplainConfig{File: f.File, Protocol: c.Protocol, Without: c.Without, Rules: c.Rules})
-			if err == nil {
-				o.Explained = strings.Join(explained.Text(f.File), "; ")
-			}
-			return err
+		explained, _, err := Explain(ctx, ExplainConfig{File: f.File, Protocol: c.Protocol, Without: c.Without, Rules: c.Rules})
+		if err == nil {
+			o.Explained = strings.Join(explained.Text(f.File), "; ")
 		}
+		return err
 	}
 	o.Explained = fmt.Sprintf("%s of search in simulation did not find the like", simulateFor)
 	return nil

@@ -82,7 +82,7 @@ func firstLine(s string) string {
 func details(s *results.Summary, o *results.Outcome) string {
 	var b strings.Builder
 	for _, f := range o.Findings {
-		fmt.Fprintf(&b, "%s, %d times: %s\n", f.Anomaly, f.Count, f.Sentence)
+		fmt.Fprintf(&b, "%s (%d): %s\n", f.Anomaly, f.Count, f.Sentence)
 	}
 	for _, r := range o.Reasons {
 		fmt.Fprintln(&b, r)
