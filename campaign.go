@@ -18,7 +18,8 @@ import (
 
 // CampaignOptions say where and how a campaign is run, beside what it is.
 type CampaignOptions struct {
-	// Root is where the folder of the campaign is made; "" is [results.Root]. Resume, if not "", is the folder of one that goes on.
+	// Root is where the folder of the campaign is made; "" is [results.Root]. Resume, if not "", is the folder of one that goes on, as the
+	// shard that it is.
 	Root, Resume string
 	// Shard of Shards, from 1 on, runs that part of the tasks; 0 of 0 runs all.
 	Shard, Shards int
@@ -40,6 +41,18 @@ func Campaign(ctx context.Context, c *CampaignConfig, o CampaignOptions) (*resul
 	if err != nil {
 		return nil, &ConfigError{fmt.Errorf("%w: %w", ErrCampaign, err)}
 	}
+	k := &campaign{config: c, options: o, began: time.Now(), known: map[string]string{}, likes: map[string]*like{}}
+	for _, known := range c.Known {
+		k.known[known.Fingerprint] = known.Note
+	}
+	if o.Resume != "" {
+		if k.stored, err = results.OpenCampaign(o.Resume); err != nil {
+			return nil, err
+		}
+		if o.Shard, o.Shards, err = k.stored.ShardOf(); err != nil {
+			return nil, err
+		}
+	}
 	if o.Shards != 0 {
 		if o.Shard < 1 || o.Shard > o.Shards {
 			return nil, &ConfigError{fmt.Errorf("shard %d/%d: want 1/%d to %d/%d", o.Shard, o.Shards, o.Shards, o.Shards, o.Shards)}
@@ -47,21 +60,21 @@ func Campaign(ctx context.Context, c *CampaignConfig, o CampaignOptions) (*resul
 		// Every shard has the controls: a green has to mean something on each machine.
 		tasks = slices.DeleteFunc(tasks, func(t *task) bool { return !t.control && t.shard(o.Shards) != o.Shard })
 	}
-	k := &campaign{config: c, options: o, began: time.Now(), known: map[string]string{}, likes: map[string]*like{}}
-	for _, known := range c.Known {
-		k.known[known.Fingerprint] = known.Note
-	}
-	if k.stored, err = openCampaign(c, o, len(tasks)); err != nil {
-		return nil, err
+	if k.stored == nil {
+		if k.stored, err = newCampaign(c, o, len(tasks)); err != nil {
+			return nil, err
+		}
 	}
 	done, err := k.stored.Outcomes()
 	if err != nil {
 		return nil, err
 	}
+	k.ended = len(done)
+	ran := map[string]bool{}
 	for _, d := range done {
-		k.ended++
-		tasks = slices.DeleteFunc(tasks, func(t *task) bool { return t.id == d.Task })
+		ran[d.Task] = true
 	}
+	tasks = slices.DeleteFunc(tasks, func(t *task) bool { return ran[t.id] })
 	err = k.all(ctx, tasks)
 	summary, failed := SummarizeCampaign(k.stored)
 	return summary, errors.Join(err, failed)
@@ -79,10 +92,7 @@ func SummarizeCampaign(c *results.Campaign) (*results.Summary, error) {
 	return s, writeCampaign(s)
 }
 
-func openCampaign(c *CampaignConfig, o CampaignOptions, tasks int) (*results.Campaign, error) {
-	if o.Resume != "" {
-		return results.OpenCampaign(o.Resume)
-	}
+func newCampaign(c *CampaignConfig, o CampaignOptions, tasks int) (*results.Campaign, error) {
 	begun := results.Campaign{Name: c.Name, Began: time.Now(), Tasks: tasks, Minimum: c.Minimum, Config: c.String()}
 	if o.Shards > 0 {
 		begun.Shard = fmt.Sprintf("%d/%d", o.Shard, o.Shards)

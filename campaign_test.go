@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,10 +156,11 @@ func TestShardsAreDisjointAndTogetherTheWholeAndEachHasTheControl(t *testing.T) 
 	root := t.TempDir()
 	var folders []string
 	times := map[string]int{}
+	var shards [][]results.Outcome
 	for i := range 3 {
 		s, err := Campaign(t.Context(), parsed(t, small), CampaignOptions{Root: root, Shard: i + 1, Shards: 3})
 		require.NoError(t, err)
-		folders = append(folders, s.Path())
+		folders, shards = append(folders, s.Path()), append(shards, s.Outcomes)
 		assert.Equal(t, 1, s.Controls)
 		for _, o := range s.Outcomes {
 			times[o.Task]++
@@ -180,6 +182,18 @@ func TestShardsAreDisjointAndTogetherTheWholeAndEachHasTheControl(t *testing.T) 
 	require.NoError(t, err)
 	assert.Equal(t, results.Consistent, s.Status, "%v", s.Why)
 	assert.Len(t, s.Outcomes, 9)
+
+	// A shard that goes on runs nothing of the others.
+	c := parsed(t, small)
+	c.Runs = 1
+	first, err := Campaign(t.Context(), c, CampaignOptions{Root: root, Shard: 2, Shards: 3})
+	require.NoError(t, err)
+	again, err := Campaign(t.Context(), parsed(t, small), CampaignOptions{Resume: first.Path()})
+	require.NoError(t, err)
+	require.Len(t, again.Outcomes, first.Tasks)
+	for _, o := range again.Outcomes {
+		assert.True(t, o.Control || slices.ContainsFunc(shards[1], func(x results.Outcome) bool { return x.Task == o.Task }), o.Command)
+	}
 
 	_, err = Campaign(t.Context(), parsed(t, small), CampaignOptions{Root: root, Shard: 4, Shards: 3})
 	var wrong *ConfigError

@@ -136,6 +136,17 @@ func (c *Campaign) Path() string { return c.path }
 // Runs is the folder in which the folders of its runs are made.
 func (c *Campaign) Runs() string { return filepath.Join(c.path, Runs) }
 
+// ShardOf is which of how many parts the campaign is; 0 of 0: it is whole.
+func (c *Campaign) ShardOf() (shard, of int, err error) {
+	if c.Shard == "" {
+		return 0, 0, nil
+	}
+	if _, err := fmt.Sscanf(c.Shard, "%d/%d", &shard, &of); err != nil || shard < 1 || shard > of {
+		return 0, 0, fmt.Errorf("%s: %w: shard %q: want 2/8", c.path, ErrCampaign, c.Shard)
+	}
+	return shard, of, nil
+}
+
 // Relative is a path as an outcome names it.
 func (c *Campaign) Relative(path string) string {
 	if r, err := filepath.Rel(c.path, path); err == nil {

@@ -134,7 +134,7 @@ func (f *campaignFlags) config(args []string) (*tidemark.CampaignConfig, error) 
 
 // apply changes a campaign by the flags.
 func (f *campaignFlags) apply(c *tidemark.CampaignConfig) error {
-	if len(f.protocols)+len(f.on)+len(f.without)+len(f.rule)+len(f.defect) > 0 && f.options.Resume != "" {
+	if len(f.protocols)+len(f.on)+len(f.without)+len(f.rule)+len(f.defect)+len(f.shard)+f.shards > 0 && f.options.Resume != "" {
 		return errors.New("--resume goes on with what was begun; leave out what changes it")
 	}
 	if f.defect != "" {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"tidemark/results"
 )
 
 func TestAShardIsNamedOrComesFromTheIndexOfAJob(t *testing.T) {
@@ -81,6 +83,9 @@ func TestACampaignByItsExitCodeItsReportAndGitHubs(t *testing.T) {
 
 func TestACampaignOnTheCommandLineIsRefusedWithTheReason(t *testing.T) {
 	dir := t.TempDir()
+	begun, err := results.NewCampaign(t.TempDir(), results.Campaign{Name: "simulated", Config: simulated, Shard: "1/3"})
+	require.NoError(t, err)
+	shard := begun.Path()
 	for _, c := range []struct {
 		words []string
 		want  string
@@ -91,6 +96,7 @@ func TestACampaignOnTheCommandLineIsRefusedWithTheReason(t *testing.T) {
 		{[]string{"--preset", "gate", "--on", "moon"}, "moon"},
 		{[]string{"--preset", "gate", "--without", "gravity"}, "gravity"},
 		{[]string{"--resume", dir}, "not the folder of a campaign"},
+		{[]string{"--resume", shard, "--shard", "2/3"}, "--resume goes on with what was begun"},
 		{[]string{filepath.Join(dir, "none.yaml")}, "none.yaml"},
 		{[]string{"merge", dir}, "not the folder of a campaign"},
 		{[]string{"show", dir}, "not the folder of a campaign"},
